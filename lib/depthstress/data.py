@@ -1,0 +1,64 @@
+"""The data stage: evaluation and training splits of a seed, with nothing shared between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .runs import Run, example_row, write_jsonl
+from .tasks import make_split
+
+TRAIN = "train"
+
+
+def data_inputs(run: Run, seed: int) -> dict:
+    """What the data of a seed is made from: everything of the suite that the examples depend on."""
+    train = run.suite.train
+    return {
+        "schema": 1,
+        "suite": run.suite.name,
+        "seed": seed,
+        "per_split": run.suite.evaluation.per_split,
+        "splits": [split.model_dump() for split in run.suite.splits],
+        "train": train.model_dump(include={"examples", "depths", "wording", "primitives"}),
+    }
+
+
+def make_data(run: Run, seed: int) -> bool:
+    """Make the data of a seed unless it is there; returns whether it had to be made.
+
+    Evaluation is drawn first, so that it does not depend on how the adapters are trained; training then
+    avoids every gold program in it.
+    """
+    unit = run.data(seed)
+    with unit.make(data_inputs(run, seed)) as work:
+        if work:
+            taken: set[str] = set()
+            suite, train = run.suite, run.suite.train
+            for split in suite.splits:
+                examples = make_split(
+                    suite.name, split.name, seed, suite.evaluation.per_split, [split.depth], split.wording, split.primitives, taken
+                )
+                write_jsonl(unit.folder / f"{split.name}.jsonl", map(example_row, examples))
+            examples = make_split(suite.name, TRAIN, seed, train.examples, train.depths, train.wording, train.primitives, taken)
+            write_jsonl(unit.folder / f"{TRAIN}.jsonl", map(example_row, examples))
+    return work.needed
+
+
+def data_table(run: Run, seed: int) -> list[dict]:
+    """One row a split: its size, depth, wording, opcodes and the share of examples that need an untrained one."""
+    trained = {op for example in run.examples(TRAIN, seed) for op in example.operations}
+    rows = []
+    for name in [TRAIN, *(split.name for split in run.suite.splits)]:
+        examples = run.examples(name, seed)
+        operations = Counter(op for example in examples for op in example.operations)
+        rows.append(
+            {
+                "split": name,
+                "examples": len(examples),
+                "depth": ", ".join(map(str, sorted({example.depth for example in examples}))),
+                "wording": examples[0].wording,
+                "opcodes": len(operations),
+                "with an untrained opcode": sum(not trained.issuperset(example.operations) for example in examples),
+            }
+        )
+    return rows

@@ -1,0 +1,237 @@
+"""From text to a program, and from a program to a value: total, bounded, never `eval`.
+
+Whatever the text, `parse` and `execute` return; what is wrong comes back as a typed error. Model output is
+untrusted, so everything is bounded: the text read, the steps, the digits of a number, the length of a value.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .opcodes import OPCODES, Kind, Opcode, Operand, Value
+
+MAX_CHARACTERS = 200_000  # of a text that is read as a program
+MAX_STEPS = 1_000
+MAX_DIGITS = 1_000  # Python itself refuses to print more than 4,300
+MAX_LENGTH = 10_000  # of one text value, in characters; of a list or table, in items
+
+# Possessive quantifiers (*+) never backtrack, so that no text takes more than linear time.
+_STEP_PREFIX = re.compile(r"(?:STEP\s*+[0-9]++\s*+[:.)-]|[0-9]++\s*+[:.)]|[0-9]++\s++-)\s*+", re.IGNORECASE | re.ASCII)
+_BARE_FINAL = re.compile(r"FINAL\s*+:?")
+_FINAL = re.compile(r"\bFINAL[^\S\n]*+:?[^\S\n]*+([A-Za-z0-9_.:+/-]++)")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NOT_IN_NUMBER = re.compile(r"[^0-9-]")
+_RESULT_EDGES = " \t\r\n\v\f`'\";,"
+
+
+class Reason(StrEnum):
+    """Why a program has no value."""
+
+    UNKNOWN_OPCODE = "unknown_opcode"
+    BAD_OPERAND = "bad_operand"
+    WRONG_TYPE = "wrong_type"
+    MISSING_KEY = "missing_key"
+    EMPTY_STACK = "empty_stack"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True)
+class Error:
+    """What went wrong, at which step (from 0; the number of steps when the end is the problem)."""
+
+    reason: Reason
+    step: int
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.reason} at step {self.step + 1}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An opcode in upper case and its operands; `rest` is the operands as they were written."""
+
+    opcode: str
+    rest: str = ""
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return tuple(self.rest.split())
+
+    def __str__(self) -> str:
+        return f"{self.opcode} {self.rest}".rstrip()
+
+
+@dataclass(frozen=True)
+class Execution:
+    """The outcome of a program: its value as text, or the error; and the top of the stack after each step
+    as text (None while the stack is empty), for as many steps as ran."""
+
+    value: str | None
+    error: Error | None
+    states: tuple[str | None, ...]
+
+
+class _Stop(Exception):
+    def __init__(self, reason: Reason, detail: str) -> None:
+        self.reason, self.detail = reason, detail
+
+
+def parse(text: str) -> tuple[Instruction, ...]:
+    """The instructions of a text, one a line.
+
+    Outer white space and backticks go, then a step prefix (`STEP 3:`, `3.`, `3)`, `3 -`). Blank lines, lines
+    that start with `#` and lines that carry a final answer (or a bare FINAL) are none. At most `MAX_STEPS + 1` come back, from
+    the first `MAX_CHARACTERS` of the text: one more than can run, so that `execute` reports the limit.
+    """
+    program: list[Instruction] = []
+    for line in text[:MAX_CHARACTERS].splitlines():
+        line = line.strip(" \t\r\n\v\f`")
+        line = line[match.end():] if (match := _STEP_PREFIX.match(line)) else line
+        if not line or line.startswith("#") or _FINAL.search(line) or _BARE_FINAL.fullmatch(line):
+            continue
+        opcode, *rest = line.split(None, 1)
+        program.append(Instruction(opcode.rstrip(":").upper(), rest[0].strip() if rest else ""))
+        if len(program) > MAX_STEPS:
+            break
+    return tuple(program)
+
+
+def final_answers(text: str) -> list[str]:
+    """Every final answer in a text, in order: the word FINAL, an optional colon and space, one run of
+    `A-Z a-z 0-9 _ . : + / -`. The first counts."""
+    return _FINAL.findall(text[:MAX_CHARACTERS])
+
+
+def execute(program: tuple[Instruction, ...], lenient: bool = False) -> Execution:
+    """Run a program; see `Execution`. `lenient` reads whole numbers as the published run did, dropping every
+    character that is neither a digit nor a minus; it exists for that comparison alone."""
+    machine = _Machine(lenient)
+    states: list[str | None] = []
+    for step, instruction in enumerate(program):
+        try:
+            if step >= MAX_STEPS:
+                raise _Stop(Reason.LIMIT, f"more than {MAX_STEPS} steps")
+            machine.run(instruction)
+        except _Stop as stop:
+            return Execution(None, Error(stop.reason, step, stop.detail), tuple(states))
+        states.append(as_text(machine.stack[-1]) if machine.stack else None)
+    if not machine.stack:
+        return Execution(None, Error(Reason.EMPTY_STACK, len(program), "the program ends with an empty stack"), tuple(states))
+    return Execution(as_text(machine.stack[-1]).strip(_RESULT_EDGES), None, tuple(states))
+
+
+def as_text(value: Value) -> str:
+    """A value as a program's result is written; a list as numbers with spaces between."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+class _Machine:
+    """One stack, one table; `run` applies an instruction or raises `_Stop`."""
+
+    def __init__(self, lenient: bool) -> None:
+        self.lenient = lenient
+        self.stack: list[Value] = []
+        self.table: dict[str, int] = {}
+
+    def run(self, instruction: Instruction) -> None:
+        opcode = OPCODES.get(instruction.opcode)
+        if opcode is None:
+            raise _Stop(Reason.UNKNOWN_OPCODE, _short(instruction.opcode))
+        operands = self._operands(opcode, instruction)
+        takes = opcode.takes * 2 if opcode.stack_form and not operands else opcode.takes
+        if len(self.stack) < len(takes):
+            raise _Stop(Reason.EMPTY_STACK, f"{opcode.name} needs {len(takes)} on the stack, there are {len(self.stack)}")
+        taken = [self._take_as(kind, value) for kind, value in zip(takes, self.stack[len(self.stack) - len(takes):])]
+        try:
+            result = opcode.effect(self.table, *taken, *operands)
+        except KeyError as error:
+            raise _Stop(Reason.MISSING_KEY, _short(str(error.args[0]))) from None
+        except OverflowError:
+            raise _Stop(Reason.LIMIT, f"{opcode.name} leaves the range of dates") from None
+        if opcode.leaves is None:
+            self.table = result
+        else:
+            del self.stack[len(self.stack) - len(takes):]
+            self.stack.append(_bounded(result))
+
+    def _operands(self, opcode: Opcode, instruction: Instruction) -> list:
+        kinds, words = opcode.operands, instruction.operands
+        if len(kinds) == 1 and kinds[0] in (Operand.REST, Operand.NUMBERS, Operand.PAIRS):
+            return [self._read(kinds[0], instruction.rest)]
+        if opcode.stack_form and not words:
+            return []
+        if len(words) < len(kinds):  # words beyond the operands are passed over, as in the published run
+            raise _Stop(Reason.BAD_OPERAND, f"{opcode.name} takes {len(kinds)} operand(s), not {len(words)}")
+        return [self._read(kind, word) for kind, word in zip(kinds, words)]
+
+    def _read(self, kind: Operand, text: str):
+        if not text:
+            raise _Stop(Reason.BAD_OPERAND, f"nothing where {kind} is expected")
+        match kind:
+            case Operand.NUMBER:
+                return self._number(text, Reason.BAD_OPERAND)
+            case Operand.COUNT:
+                if (count := self._number(text, Reason.BAD_OPERAND)) < 0:
+                    raise _Stop(Reason.BAD_OPERAND, f"{_short(text)} is negative")
+                return count
+            case Operand.DATE:
+                return _date(text, Reason.BAD_OPERAND)
+            case Operand.NUMBERS:
+                return tuple(self._number(word, Reason.BAD_OPERAND) for word in _bounded(tuple(text.split())))
+            case Operand.PAIRS:
+                pairs = (word.partition(":") for word in _bounded(tuple(text.split())))
+                return {key: self._number(value, Reason.BAD_OPERAND) for key, colon, value in pairs if colon}
+        return _bounded(text)
+
+    def _take_as(self, kind: Kind, value: Value):
+        match kind:
+            case Kind.TEXT:
+                return as_text(value)
+            case Kind.NUMBER if isinstance(value, int):
+                return value
+            case Kind.NUMBER if isinstance(value, str):
+                return self._number(value, Reason.WRONG_TYPE)
+            case Kind.DATE:
+                return value if isinstance(value, dt.date) else _date(as_text(value), Reason.WRONG_TYPE)
+            case Kind.LIST if isinstance(value, tuple):
+                return value
+        raise _Stop(Reason.WRONG_TYPE, f"{_short(as_text(value))!r} is no {kind}")
+
+    def _number(self, text: str, reason: Reason) -> int:
+        if self.lenient:
+            text = _NOT_IN_NUMBER.sub("", text)
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise _Stop(reason, f"{_short(text)!r} is no whole number")
+        if len(text) > MAX_DIGITS:
+            raise _Stop(Reason.LIMIT, f"a number of more than {MAX_DIGITS} digits")
+        return int(text)
+
+
+def _date(text: str, reason: Reason) -> dt.date:
+    try:
+        if _ISO_DATE.fullmatch(text):
+            return dt.date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise _Stop(reason, f"{_short(text)!r} is no ISO date")
+
+
+_TOO_LARGE = 10**MAX_DIGITS
+
+
+def _bounded(value):
+    if isinstance(value, int):
+        if abs(value) >= _TOO_LARGE:
+            raise _Stop(Reason.LIMIT, f"a number of more than {MAX_DIGITS} digits")
+    elif isinstance(value, (str, tuple)) and len(value) > MAX_LENGTH:
+        raise _Stop(Reason.LIMIT, f"a value longer than {MAX_LENGTH}")
+    return value
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"

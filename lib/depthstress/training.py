@@ -1,0 +1,185 @@
+"""From examples to an adapter: LoRA on a frozen base, loss on the target alone, the end token learned.
+
+Every update draws its randomness from (seed, update), so that a run continued from a checkpoint gives the
+same bytes as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch.nn.functional import cross_entropy
+
+from .data import TRAIN
+from .formats import ARMS, Arm
+from .models import Base, new_adapter, save_adapter
+from .progress import Progress
+from .runs import Run, fingerprint, write_bytes, write_csv, write_json
+from .suites import Training
+from .tasks import Example
+
+CHECKPOINT = ".checkpoint.safetensors"
+IGNORED = -100
+MAX_NORM = 1.0  # of the gradient, clipped
+
+
+@dataclass(frozen=True)
+class Row:
+    """One training row: the prompt's tokens, and the target's with the end token."""
+
+    prompt: list[int]
+    target: list[int]
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.target)
+
+
+def adapter_inputs(run: Run, arm: str, seed: int) -> dict:
+    """What an adapter is made from: the model, the recipe, and every prompt and target."""
+    rows = [[ARMS[arm].prompt(example), ARMS[arm].target(example)] for example in run.examples(TRAIN, seed)]
+    return {
+        "schema": 1,
+        "model": run.model.model_dump(),
+        "train": run.suite.train.model_dump(exclude={"checkpoint_every"}),
+        "arm": arm,
+        "seed": seed,
+        "rows": fingerprint(rows),
+    }
+
+
+def train_adapters(run: Run, base: Base) -> None:
+    """Train every adapter of the run that is not there yet, with one progress line for all."""
+    updates = run.suite.train.updates
+    missing = [(arm, seed) for arm, seed in run.adapters if not run.adapter(arm, seed).is_done(adapter_inputs(run, arm, seed))]
+    already = (len(run.adapters) - len(missing)) * updates
+    with Progress("training", len(run.adapters) * updates, "updates", already) as progress:
+        for arm, seed in missing:
+            train_adapter(run, base, arm, seed, progress)
+
+
+def train_adapter(run: Run, base: Base, arm: str, seed: int, progress: Progress) -> None:
+    """Train one adapter into its unit, from its last checkpoint where there is one."""
+    unit, settings = run.adapter(arm, seed), run.suite.train
+    inputs = adapter_inputs(run, arm, seed)
+    with unit.make(inputs) as work:
+        if not work:
+            progress.add(settings.updates)
+            return
+        rows = encode(base, ARMS[arm], run.examples(TRAIN, seed), settings.max_length)
+        with new_adapter(base, settings.lora, seed) as model:
+            log = _train(base, model, rows, settings, seed, unit.folder / CHECKPOINT, progress, f"{arm}, seed {seed}")
+            save_adapter(model, unit.folder, run.model)
+        write_csv(unit.folder / "training_log.csv", [{"arm": arm, "seed": seed, **row} for row in log])
+        write_json(unit.folder / "provenance.json", inputs | {"suite": run.suite.name, "examples": len(rows)})
+        (unit.folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def encode(base: Base, arm: Arm, examples: list[Example], max_length: int) -> list[Row]:
+    """Rows of tokens. Raises ValueError that names the example where one is longer than `max_length`."""
+    rows = [Row(base.tokens(arm.prompt(example)), base.tokens(arm.target(example)) + [base.eos]) for example in examples]
+    for example, row in zip(examples, rows):
+        if len(row) > max_length:
+            raise ValueError(f"{example.id} has {len(row)} tokens for arm {arm.name}; train.max_length is {max_length}")
+    return rows
+
+
+def collate(rows: list[Row], pad: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """A right-padded batch: `input_ids` and `attention_mask` (rows x length), `labels` of the same shape with
+    each position's next token, `IGNORED` in the prompt and the padding. The end token keeps its label even
+    where it is also the padding."""
+    shape = (len(rows), max(map(len, rows)))
+    batch = {
+        "input_ids": torch.full(shape, pad),
+        "attention_mask": torch.zeros(shape, dtype=torch.long),
+        "labels": torch.full(shape, IGNORED),
+    }
+    for n, row in enumerate(rows):
+        batch["input_ids"][n, : len(row)] = torch.tensor(row.prompt + row.target)
+        batch["attention_mask"][n, : len(row)] = 1
+        batch["labels"][n, len(row.prompt) - 1 : len(row) - 1] = torch.tensor(row.target)
+    return {name: tensor.to(device) for name, tensor in batch.items()}
+
+
+def target_loss(model, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The summed cross entropy of the target's tokens; logits are computed where there are labels only."""
+    causal = model.get_base_model()
+    hidden = causal.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).last_hidden_state
+    labelled = batch["labels"] != IGNORED
+    logits = causal.lm_head(hidden[labelled])
+    return cross_entropy(logits.float(), batch["labels"][labelled], reduction="sum")
+
+
+def order(count: int, needed: int, seed: int) -> list[int]:
+    """Indices of the rows in the order they are seen: whole passes, each shuffled anew."""
+    indices: list[int] = []
+    for epoch in range(-(-needed // count)):
+        indices += random.Random(f"order/{seed}/{epoch}").sample(range(count), count)
+    return indices[:needed]
+
+
+def _train(
+    base: Base, model, rows: list[Row], settings: Training, seed: int, checkpoint: Path, progress: Progress, title: str
+) -> list[dict]:
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    optimizer = torch.optim.AdamW(weights.values(), lr=settings.lr, weight_decay=0.0)
+    log = _resume(checkpoint, weights, optimizer)
+    progress.add(len(log), f"{title}, continued" if log else title)
+    per_update = settings.batch_size * settings.grad_accum
+    indices = order(len(rows), settings.updates * per_update, seed)
+    model.train()
+    for update in range(len(log), settings.updates):
+        torch.manual_seed(int(fingerprint([seed, update])[:15], 16))
+        chosen = [rows[i] for i in indices[update * per_update : (update + 1) * per_update]]
+        loss, tokens = _update(base, model, optimizer, list(weights.values()), chosen, settings.batch_size)
+        log.append({"step": update + 1, "loss": loss, "target_tokens": tokens, "lr": settings.lr})
+        progress.add(1, f"{title}, loss {loss:.4f}")
+        if (update + 1) % settings.checkpoint_every == 0 and update + 1 < settings.updates:
+            _save_checkpoint(checkpoint, weights, optimizer, log)
+    return log
+
+
+def _update(base: Base, model, optimizer, weights, rows: list[Row], batch_size: int) -> tuple[float, int]:
+    """One optimizer step; returns the mean loss a target token, and the number of these tokens."""
+    tokens = sum(len(row.target) for row in rows)
+    total = 0.0
+    for first in range(0, len(rows), batch_size):
+        with torch.autocast(base.device.type, torch.bfloat16, enabled=base.settings.compute == "bfloat16"):
+            loss = target_loss(model, collate(rows[first : first + batch_size], base.eos, base.device)) / tokens
+        loss.backward()
+        total += loss.item()
+    torch.nn.utils.clip_grad_norm_(weights, MAX_NORM)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return total, tokens
+
+
+def _save_checkpoint(path: Path, weights: dict[str, torch.Tensor], optimizer, log: list[dict]) -> None:
+    tensors = {}
+    for name, weight in weights.items():
+        state = optimizer.state[weight]
+        tensors |= {f"{name}|weight": weight.detach(), f"{name}|mean": state["exp_avg"], f"{name}|square": state["exp_avg_sq"]}
+    cpu = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    write_bytes(path, save(cpu, metadata={"log": json.dumps(log)}))
+
+
+def _resume(path: Path, weights: dict[str, torch.Tensor], optimizer) -> list[dict]:
+    """Put a checkpoint's weights and optimizer state back; returns the log so far, [] without a checkpoint."""
+    if not path.exists():
+        return []
+    with safe_open(path, "pt") as saved:
+        log = json.loads(saved.metadata()["log"])
+        for name, weight in weights.items():
+            with torch.no_grad():
+                weight.copy_(saved.get_tensor(f"{name}|weight"))
+            optimizer.state[weight] = {
+                "step": torch.tensor(float(len(log))),
+                "exp_avg": saved.get_tensor(f"{name}|mean").to(weight.device),
+                "exp_avg_sq": saved.get_tensor(f"{name}|square").to(weight.device),
+            }
+    return log

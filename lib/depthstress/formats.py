@@ -1,7 +1,8 @@
 """An arm's format: what is asked of the model, what the target looks like, and how the output is read.
 
 The arms differ only in what the model must write (the published run's four). Prompts are plain text, the
-same in training and evaluation: no chat template, so that no model adds thinking blocks of its own.
+same in training and evaluation: no chat template, so that no model adds thinking blocks of its own. As in the
+published run a target ends with a line break, so that whether to stop is decided at the start of a line.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ def prompt_sha256(prompt: str) -> str:
 
 
 def _numbered(example: Example) -> str:
-    return "\n".join(f"STEP {n}: {line}" for n, line in enumerate(example.program.split("\n"), 1))
+    return "".join(f"STEP {n}: {line}\n" for n, line in enumerate(example.program.split("\n"), 1))
 
 
 ARMS: dict[str, Arm] = {
     arm.name: arm
     for arm in (
         Arm("answer_only", "Answer only", "Carry out the procedure and write its result.", False,
-            lambda example: f"FINAL: {example.answer}"),
+            lambda example: f"FINAL: {example.answer}\n"),
         Arm("trace_stack_final", "Trace, with answer",
             "Write the procedure as numbered stack instructions, then its result.", True,
-            lambda example: f"{_numbered(example)}\nFINAL {example.answer}"),
+            lambda example: f"{_numbered(example)}FINAL {example.answer}\n"),
         Arm("trace_stack_no_final", "Trace", "Write the procedure as numbered stack instructions.", True, _numbered),
         Arm("program_stack", "Program", "Write the procedure as stack instructions.", True,
-            lambda example: example.program),
+            lambda example: f"{example.program}\n"),
     )
 }

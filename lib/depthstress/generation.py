@@ -6,7 +6,6 @@ batch, and goes on where it was stopped.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,14 +14,13 @@ from typing import Protocol
 
 import torch
 
+from .analysis import FINISHED, PARTIAL, read_rows
 from .formats import ARMS, prompt_sha256
 from .models import Base, trained_adapter
 from .progress import Progress
-from .runs import MissingInput, Run, fingerprint, json_line, read_jsonl, write_jsonl
+from .runs import MissingInput, Run, fingerprint, json_line, write_jsonl
 from .training import adapter_inputs
 
-PARTIAL = ".partial.jsonl"
-FINISHED = "generations.jsonl"
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ def evaluate(run: Run, base: Base, arm: str, seed: int, inputs: dict, limit: int
             progress.add(len(wanted))
             return
         partial = unit.folder / PARTIAL
-        done = {row["example_id"] for row in read_partial(partial)}
+        done = {row["example_id"] for row in read_rows(unit.folder)}
         with trained_adapter(base, run.adapter(arm, seed).folder) as model:
             engine = HfEngine(base, model)
             for batch in batches(base, wanted, settings.batch_size):
@@ -125,7 +123,7 @@ def evaluate(run: Run, base: Base, arm: str, seed: int, inputs: dict, limit: int
                     texts = engine.generate([prompt.text for prompt in batch], settings.max_new_tokens)
                     _append(partial, [_row(arm, seed, *pair) for pair in zip(batch, texts) if pair[0].example_id not in done])
                 progress.add(len(batch), f"{arm}, seed {seed}")
-        rows = {row["example_id"]: row for row in read_partial(partial)}
+        rows = {row["example_id"]: row for row in read_rows(unit.folder)}
         everything = prompts(run, arm, seed)
         work.whole = all(prompt.example_id in rows for prompt in everything)
         if work.whole:
@@ -138,25 +136,6 @@ def batches(base: Base, wanted: list[Prompt], size: int) -> Iterator[list[Prompt
     longest_first = sorted(wanted, key=lambda prompt: -len(base.tokens(prompt.text)))
     for first in range(0, len(longest_first), size):
         yield longest_first[first : first + size]
-
-
-def read_generations(run: Run, arm: str, seed: int) -> list[dict]:
-    """An adapter's generations: all of them, or as many as there are. [] where there are none."""
-    folder = run.generations(arm, seed).folder
-    finished = folder / FINISHED
-    return read_jsonl(finished) if finished.exists() else read_partial(folder / PARTIAL)
-
-
-def read_partial(path: Path) -> list[dict]:
-    """The rows of an unfinished file; a torn last line, from a process killed while it wrote, is left out."""
-    rows = []
-    if path.exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                continue
-    return rows
 
 
 def _row(arm: str, seed: int, prompt: Prompt, text: Text) -> dict:

@@ -1,0 +1,117 @@
+"""Tables become figures: each function draws one, and returns it with the table that it shows."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from .formats import ARMS
+from .tables import rate_of
+from .theme import COLOURS, FAILURE_COLOURS, GREY, MARKERS, theme
+
+SIZE = (7.2, 3.9)
+
+
+def accuracy_table(details: pd.DataFrame, reworded: bool, column: str = "primary_correct") -> pd.DataFrame:
+    """The rate of a 0/1 column by arm and depth on one wording: n, rate and 95% interval."""
+    rows = []
+    for (arm, depth), cell in details[details["template_shift"] == int(reworded)].groupby(["arm", "depth"], sort=False):
+        shown = rate_of(cell, column)
+        rows.append({"arm": arm, "depth": depth, "n": shown.n, "correct": shown.hits, "accuracy": shown.value,
+                     "low": shown.low, "high": shown.high})  # fmt: skip
+    return pd.DataFrame(rows, columns=["arm", "depth", "n", "correct", "accuracy", "low", "high"])
+
+
+def by_depth(details: pd.DataFrame, reworded: bool) -> tuple[Figure, pd.DataFrame]:
+    """Primary accuracy by depth, a line an arm, on the standard or the reworded requests."""
+    table = accuracy_table(details, reworded)
+    with theme():
+        figure, axes = plt.subplots(figsize=SIZE)
+        for offset, (arm, rows) in enumerate(table.groupby("arm", sort=False)):
+            _line(axes, rows, ARMS[arm].title, COLOURS[arm], MARKERS[arm], shift=(offset - 1.5) * 0.05)
+        _depth_axes(axes, table, "executed (Answer only: written answer)")
+    return figure, table
+
+
+def written_against_executed(details: pd.DataFrame, arm: str = "trace_stack_final") -> tuple[Figure, pd.DataFrame]:
+    """For the arm that writes both: its written answers, and its instructions executed, by depth; standard requests."""
+    own = details[details["arm"] == arm]
+    executed = accuracy_table(own, reworded=False, column="exec_correct").assign(read="instructions, executed")
+    written = accuracy_table(own, reworded=False, column="final_correct").assign(read="answer, as written")
+    table = pd.concat([executed, written], ignore_index=True)[["read", "depth", "n", "correct", "accuracy", "low", "high"]]
+    with theme():
+        figure, axes = plt.subplots(figsize=SIZE)
+        for shift, (read, rows) in zip((-0.03, 0.03), table.groupby("read", sort=False)):
+            is_executed = read.startswith("instructions")
+            _line(axes, rows, read, COLOURS[arm] if is_executed else GREY, MARKERS[arm] if is_executed else "v", shift,
+                  "-" if is_executed else "--")  # fmt: skip
+        _depth_axes(axes, table, "correct")
+    return figure, table
+
+
+def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """The share of each failure type, a bar for each program arm and split."""
+    programs = details[[ARMS[arm].reads_program for arm in details["arm"]]]
+    counts = programs.groupby(["arm", "split", "failure_type"], sort=False).size().unstack(fill_value=0)
+    counts = counts.reindex(columns=list(FAILURE_COLOURS), fill_value=0)
+    shares = counts.div(counts.sum(axis=1), axis=0)
+    arms = list(dict.fromkeys(programs["arm"]))
+    with theme():
+        figure, panels = plt.subplots(1, max(len(arms), 1), figsize=(2.6 * max(len(arms), 1) + 1.6, 3.9), sharey=True, squeeze=False)
+        for axes, arm in zip(panels[0], arms):
+            _stack(axes, shares.loc[arm])
+            axes.set_title(ARMS[arm].title)
+        handles, labels = panels[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="upper center", ncols=3, bbox_to_anchor=(0.5, 0.02))
+    table = shares.assign(n=counts.sum(axis=1)).reset_index()
+    return figure, table
+
+
+def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """Mean loss a target token by update, a line an arm (faint ones for single seeds); logarithmic."""
+    with theme():
+        figure, axes = plt.subplots(figsize=SIZE)
+        for arm, rows in log.groupby("arm", sort=False):
+            for _, one in rows.groupby("seed", sort=False):
+                axes.plot(one["step"], one["loss"], color=COLOURS[arm], alpha=0.25, linewidth=1)
+            mean = rows.groupby("step")["loss"].mean()
+            axes.plot(mean.index, mean.values, color=COLOURS[arm], label=ARMS[arm].title, linewidth=2,
+                      marker=MARKERS[arm], markevery=max(len(mean) // 8, 1), markersize=5)  # fmt: skip
+        axes.set(xlabel="update", ylabel="loss a target token (nats)", yscale="log")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if len(log):
+            axes.legend()
+    last = log.groupby(["arm", "seed"], sort=False).agg(updates=("step", "max"), first_loss=("loss", "first"), last_loss=("loss", "last"))
+    return figure, last.reset_index()
+
+
+def _line(axes, rows: pd.DataFrame, label: str, colour: str, marker: str, shift: float = 0.0, style: str = "-") -> None:
+    errors = [(rows["accuracy"] - rows["low"]).clip(lower=0), (rows["high"] - rows["accuracy"]).clip(lower=0)]
+    axes.errorbar(rows["depth"] + shift, rows["accuracy"], yerr=errors, label=label, color=colour, marker=marker, linestyle=style,
+                  capsize=3, linewidth=1.8, elinewidth=1, markersize=6)  # fmt: skip
+
+
+def _depth_axes(axes, table: pd.DataFrame, ylabel: str) -> None:
+    axes.set(xlabel="operations in the procedure (depth)", ylabel=ylabel, ylim=(-0.04, 1.04))
+    axes.set_xticks(sorted(table["depth"].unique()))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    if len(table):
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _stack(axes, shares: pd.DataFrame) -> None:
+    bottom = pd.Series(0.0, index=shares.index)
+    for failure, colour in FAILURE_COLOURS.items():
+        axes.bar([short_split(split) for split in shares.index], shares[failure], bottom=bottom.values, color=colour,
+                 label=failure.replace("_", " "), width=0.8)  # fmt: skip
+        bottom += shares[failure]
+    axes.tick_params(axis="x", rotation=90)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.grid(False, axis="x")
+
+
+def short_split(split: str) -> str:
+    """`eval_comp_d3` as `comp d3`."""
+    return split.removeprefix("eval_").replace("_d", " d").replace("_", " ")

@@ -1,0 +1,209 @@
+"""The study's figures, each with its words; every number in them is computed from the tables it is drawn from.
+
+Where the data do not support a sentence, another one stands there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from .. import figures
+from ..analysis import Tables
+from ..formats import ARMS
+from ..intervals import Rate
+from ..runs import Run, write_text
+from ..tables import rate_of
+from ..theme import svg
+
+INTERVALS = (
+    "Bars are 95% intervals (Wilson's; with several seeds widened by the design effect, seeds as clusters). Points are moved sideways a little, "
+    "so that they do not hide each other."
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure, its data, a title that says what was found, how to read it, the takeaway and a technical framing."""
+
+    name: str
+    figure: Figure
+    data: pd.DataFrame
+    title: str
+    reading: str
+    takeaway: str
+    framing: str
+
+
+def findings(tables: Tables) -> list[Finding]:
+    """The five figures of the published study, in its order."""
+    return [
+        execution_by_depth(tables.details),
+        reworded_by_depth(tables.details),
+        written_against_executed(tables.details),
+        failure_types(tables.details),
+        training_curves(tables.training_log),
+    ]
+
+
+def save_figure(run: Run, finding: Finding) -> None:
+    """Write a finding's figure and data to `figures/`."""
+    write_text(run.folder / "figures" / f"{finding.name}.svg", svg(finding.figure))
+    write_text(run.folder / "figures" / f"{finding.name}.csv", finding.data.to_csv(index=False, lineterminator="\n"))
+    plt.close(finding.figure)
+
+
+def execution_by_depth(details: pd.DataFrame) -> Finding:
+    """Figure 1: accuracy by depth on the standard requests."""
+    figure, data = figures.by_depth(details, reworded=False)
+    return Finding(
+        name="execution_by_depth", figure=figure, data=data,
+        title=_depth_title(data),
+        reading=f"Across: how many operations the procedure has. Up: the share of procedures whose result is right. A line is an arm. {INTERVALS}",
+        takeaway=_depth_takeaway(data),
+        framing="Primary accuracy on the standard requests: exact match of the executed program's value for the arms that write instructions, "
+        "exact match of the first written answer for Answer only. Training saw procedures of the depths that the configuration lists.",
+    )  # fmt: skip
+
+
+def reworded_by_depth(details: pd.DataFrame) -> Finding:
+    """Figure 2: accuracy by depth on requests in words that training never used."""
+    figure, data = figures.by_depth(details, reworded=True)
+    best = _best_program(data)
+    if data.empty or best is None:
+        title, takeaway = "No reworded split was evaluated.", "Nothing can be said about wording from this run."
+    else:
+        first, last = _ends(data, best)
+        title = f"Reworded requests: {ARMS[best].title} gets {_percent(first)} at depth {first.depth} and {_percent(last)} at depth {last.depth}."
+        standard = figures.accuracy_table(details, reworded=False)
+        same = standard[(standard["arm"] == best) & (standard["depth"] == first.depth)]
+        takeaway = f"{ARMS[best].title} at depth {first.depth}: {_count(first)} in words it was not trained on"
+        takeaway += f", {_count(next(same.itertuples()))} in the trained words. " if len(same) else ". "
+        takeaway += "No depth-1 request is reworded here, so wording and composition are not separated by this figure."
+        if 1 in set(data["depth"]):
+            takeaway = takeaway.rsplit("No depth-1", 1)[0]
+    return Finding(
+        name="reworded_by_depth", figure=figure, data=data, title=title, takeaway=takeaway,
+        reading=f"As the figure before, on requests whose every step and frame is worded otherwise than in training. {INTERVALS}",
+        framing="Primary accuracy under template shift. The opcodes asked for are those of the standard splits; only the language differs.",
+    )  # fmt: skip
+
+
+def written_against_executed(details: pd.DataFrame) -> Finding:
+    """Figure 3: one arm's own answers against its own instructions, executed."""
+    figure, data = figures.written_against_executed(details)
+    title, takeaway = "The arm that writes both was not run.", "Nothing can be said about written answers against execution from this run."
+    if not data.empty:
+        deepest = data["depth"].max()
+        executed, written = (next(data[(data["depth"] == deepest) & (data["read"] == read)].itertuples()) for read in data["read"].unique())
+        title = (
+            f"At depth {deepest} the instructions, executed, are right in {_percent(executed)}; the answer written below them in {_percent(written)}."
+        )
+        ahead = [
+            int(depth)
+            for depth, rows in data.groupby("depth")
+            if (pair := rows.set_index("read")).at["instructions, executed", "low"] > pair.at["answer, as written", "high"]
+        ]
+        if ahead:
+            takeaway = f"Execution beats the model's own answer, with intervals that do not overlap, at depth {_listed(ahead)}: there the model wrote steps that it did not carry out itself."
+        else:
+            takeaway = "At no depth do the two intervals separate: this run does not show that execution recovers answers that the model itself lost."
+        takeaway += f" At depth {deepest}: executed {_count(executed)}, written {_count(written)}."
+    return Finding(
+        name="written_against_executed", figure=figure, data=data, title=title, takeaway=takeaway,
+        reading=f"One arm, {ARMS['trace_stack_final'].title}: each text holds instructions and then an answer. Solid: the instructions were run by the interpreter. Dashed: the answer as the model wrote it. {INTERVALS}",
+        framing="Same generations, two readings: exec_correct against final_correct, on the standard requests. The distance is what a deterministic interpreter recovers without a new generation.",
+    )  # fmt: skip
+
+
+def failure_types(details: pd.DataFrame) -> Finding:
+    """Figure 4: how the program arms fail."""
+    figure, data = figures.failure_types(details)
+    programs = details[[ARMS[arm].reads_program for arm in details["arm"]]]
+    wrong = programs[programs["exec_correct"] == 0]
+    if programs.empty:
+        title, takeaway = "No arm that writes instructions was run.", "There are no programs to classify."
+    elif wrong.empty:
+        title, takeaway = "Every program was right.", f"None of {len(programs)} programs failed."
+    else:
+        counts = wrong["failure_type"].value_counts()
+        title = f"The commonest failure is {counts.index[0].replace('_', ' ')}: {counts.iloc[0]} of {len(wrong)} wrong programs."
+        under = int((wrong["length"] == "under").sum())
+        takeaway = f"{under} of {len(wrong)} wrong programs have fewer instructions than asked for, {int((wrong['length'] == 'over').sum())} have more; {int((wrong['end'] == 'limit').sum())} were cut off at the token limit."
+    return Finding(
+        name="failure_types", figure=figure, data=data, title=title, takeaway=takeaway,
+        reading="A bar is a split, its colours the share of each outcome; green is right. Splits are named by wording (indist and comp: standard, template: reworded) and depth.",
+        framing="Decided in this order: right value with the gold instructions, or with others; program without a value; no instructions; other opcodes than gold; same opcodes, other operands.",
+    )  # fmt: skip
+
+
+def training_curves(log: pd.DataFrame) -> Finding:
+    """Figure 5: the loss of every adapter."""
+    figure, data = figures.training_curves(log)
+    if data.empty:
+        title, takeaway = "No training log is here.", "Nothing can be said about training."
+    else:
+        worst = data.loc[data["last_loss"].idxmax()]
+        learned = "every" if worst["last_loss"] < 0.1 else "not every"
+        title = f"The loss ends between {data['last_loss'].min():.2g} and {data['last_loss'].max():.2g} nats a target token."
+        takeaway = f"After {data['updates'].max()} updates {learned} adapter fits its training targets to below 0.1 nats a token; the highest last loss is {worst['last_loss']:.2g} ({ARMS[worst['arm']].title}, seed {worst['seed']})."
+    return Finding(
+        name="training_curves", figure=figure, data=data, title=title, takeaway=takeaway,
+        reading="Across: optimizer updates. Up, on a logarithmic scale: the mean loss of the target's tokens in that update. A line is an arm; faint lines are single seeds.",
+        framing="Cross entropy on the target and its end token only; the prompt is masked. A low loss on depth-1 targets says nothing about depth: that is what the other figures measure.",
+    )  # fmt: skip
+
+
+def _depth_title(data: pd.DataFrame) -> str:
+    best = _best_program(data)
+    if best is None:
+        return "Accuracy by depth."
+    first, last = _ends(data, best)
+    if first.depth == last.depth:
+        return f"{ARMS[best].title} is right in {_percent(first)} at depth {first.depth}."
+    verb = "falls" if last.high < first.low else "rises" if last.low > first.high else "is not shown to change"
+    return f"{ARMS[best].title} {verb} with depth: {_percent(first)} at depth {first.depth}, {_percent(last)} at depth {last.depth}."
+
+
+def _depth_takeaway(data: pd.DataFrame) -> str:
+    sentences = []
+    for arm in data["arm"].unique():
+        first, last = _ends(data, arm)
+        sentences.append(f"{ARMS[arm].title}: {_count(first)} at depth {first.depth}, {_count(last)} at depth {last.depth}")
+    return "; ".join(sentences) + "."
+
+
+def _best_program(data: pd.DataFrame) -> str | None:
+    """The program arm with the most right at the deepest split (the first listed where several have)."""
+    programs = data[[ARMS[arm].reads_program for arm in data["arm"]]]
+    if programs.empty:
+        return None
+    deepest = programs[programs["depth"] == programs["depth"].max()]
+    arm = deepest.loc[deepest["accuracy"].idxmax(), "arm"]
+    return "program_stack" if (deepest.set_index("arm")["accuracy"].get("program_stack", -1) == deepest["accuracy"].max()) else arm
+
+
+def _ends(data: pd.DataFrame, arm: str):
+    rows = list(data[data["arm"] == arm].sort_values("depth").itertuples())
+    return rows[0], rows[-1]
+
+
+def _percent(row) -> str:
+    return f"{row.accuracy:.0%}"
+
+
+def _count(row) -> str:
+    return f"{row.correct} of {row.n} ({row.accuracy:.0%}, 95% interval {row.low:.0%} to {row.high:.0%})"
+
+
+def _listed(values: list[int]) -> str:
+    return str(values[0]) if len(values) == 1 else f"{', '.join(map(str, values[:-1]))} and {values[-1]}"
+
+
+def cell_rate(details: pd.DataFrame, arm: str, depth: int, column: str = "primary_correct") -> Rate | None:
+    """The rate of a 0/1 column in one arm at one depth of the standard requests; None where it was not run."""
+    cell = details[(details["arm"] == arm) & (details["depth"] == depth) & (details["template_shift"] == 0)]
+    return rate_of(cell, column) if len(cell) else None

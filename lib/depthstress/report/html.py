@@ -1,0 +1,54 @@
+"""Small pieces of HTML. Generated text is untrusted: escaped, made visible where it would not be, bounded."""
+
+from __future__ import annotations
+
+from html import escape
+
+import pandas as pd
+
+MAX_SHOWN = 600  # characters of one generated text
+
+
+def inert(text: str, limit: int = MAX_SHOWN) -> str:
+    """A text as HTML that can do nothing: escaped, with control, direction and other invisible characters
+    written as code points, cut at `limit` characters."""
+    shown = "".join(c if c.isprintable() or c == "\n" else f"\\u{{{ord(c):x}}}" for c in text[:limit])
+    return escape(shown) + (f" … ({len(text):,} characters)" if len(text) > limit else "")
+
+
+def code(text: str) -> str:
+    """An untrusted text as a block of code."""
+    return f"<pre>{inert(text)}</pre>"
+
+
+def table(frame: pd.DataFrame, caption: str, raw: tuple[str, ...] = ()) -> str:
+    """A data frame as a table; numbers to the right. Cells are escaped, but for the columns in `raw`, which
+    hold HTML made by this module."""
+    numeric = {column: pd.api.types.is_numeric_dtype(frame[column]) for column in frame}
+    head = "".join(f'<th scope="col"{_class(numeric[c])}>{escape(str(c))}</th>' for c in frame)
+    rows = "".join(
+        "<tr>" + "".join(f"<td{_class(numeric[c])}>{v if c in raw else inert(cell(v))}</td>" for c, v in zip(frame, row)) + "</tr>\n"
+        for row in frame.itertuples(index=False, name=None)
+    )
+    return f'<div class="scroll" tabindex="0"><table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it."""
+    if value is None or (isinstance(value, float) and pd.isna(value)):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _class(number: bool) -> str:
+    return ' class="number"' if number else ""
+
+
+def percent(value: float | None) -> str:
+    """A rate as a percentage with one decimal."""
+    return "–" if value is None or pd.isna(value) else f"{100 * value:.1f}%"
+
+
+def folded(summary: str, content: str) -> str:
+    """Content behind a line that opens it."""
+    return f"<details><summary>{escape(summary)}</summary>\n{content}\n</details>"

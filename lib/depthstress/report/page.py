@@ -1,0 +1,89 @@
+"""The page under construction: what 05_report adds is shown in the notebook, and rendered to HTML at the end.
+
+The notebook's own cells can't be rendered while it still runs, so the page keeps a notebook of its own (text,
+figures, tables; no code), and nbconvert renders that with the project's template. The result is the same in
+JupyterLab and under papermill.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+from IPython.display import HTML, Markdown
+from matplotlib import pyplot as plt
+from nbconvert import HTMLExporter
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from ..runs import Run, write_text
+from ..theme import svg
+from .findings import Finding
+from .html import folded, table
+
+TEMPLATE = Path(__file__).parent / "template"
+
+
+class Page:
+    """The report of one run."""
+
+    def __init__(self, run: Run, title: str) -> None:
+        self.run = run
+        self.title = title
+        self.cells: list = []
+        self.sections: list[dict[str, str]] = []
+        self._html(f"<h1>{escape(title)}</h1>")
+
+    def section(self, title: str) -> HTML:
+        """Begin a section; it stands in the contents."""
+        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+        self.sections.append({"id": name, "title": title})
+        return self._html(f'<h2 id="{name}">{escape(title)}</h2>')
+
+    def text(self, *paragraphs: str) -> Markdown:
+        """Paragraphs in Markdown. Never give it generated text: that belongs into a table, which escapes it."""
+        source = "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+        self.cells.append(new_markdown_cell(source))
+        return Markdown(source)
+
+    def lead(self, text: str) -> HTML:
+        """The answer in a sentence or two, set larger."""
+        return self._html(f'<p class="lead">{escape(text)}</p>')
+
+    def table(self, frame: pd.DataFrame, caption: str, raw: tuple[str, ...] = (), fold: str = "") -> HTML:
+        """A table with its caption; `fold` puts it behind a line that opens it."""
+        content = table(frame, caption, raw)
+        return self._html(folded(fold, content) if fold else content)
+
+    def figure(self, finding: Finding) -> HTML:
+        """A figure with its title (what it shows), how to read it, the takeaway, a technical framing, and its data."""
+        drawing = svg(finding.figure)
+        plt.close(finding.figure)
+        labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(f"{finding.title} {finding.takeaway}")}" ', 1)
+        entries = (("How to read it", finding.reading), ("Takeaway", finding.takeaway), ("Technical framing", finding.framing))
+        notes = "".join(f"<dt>{term}</dt><dd>{escape(words)}</dd>" for term, words in entries)
+        return self._html(
+            f'<h3 id="figure-{finding.name}">{escape(finding.title)}</h3>\n'
+            f'<figure>{labelled}<figcaption><dl class="reading">{notes}</dl></figcaption></figure>\n'
+            + folded("The data of this figure", table(finding.data, f"figures/{finding.name}.csv"))
+        )
+
+    def write(self) -> Path:
+        """Render everything added so far to `report.html`."""
+        path = self.run.folder / "report.html"
+        write_text(path, self.render())
+        return path
+
+    def render(self) -> str:
+        """The page as one HTML text."""
+        notebook = new_notebook(cells=self.cells, metadata={"title": self.title, "sections": self.sections})
+        exporter = HTMLExporter(template_name=TEMPLATE.name, extra_template_basedirs=[str(TEMPLATE.parent)])
+        style = (TEMPLATE / "style.css").read_text(encoding="utf-8")
+        content, _ = exporter.from_notebook_node(notebook, resources={"style": style})
+        return content
+
+    def _html(self, content: str) -> HTML:
+        output = new_output("display_data", {"text/html": content})
+        self.cells.append(new_code_cell(outputs=[output]))
+        return HTML(content)

@@ -1,0 +1,238 @@
+"""The report's sections besides the figures: what each says is computed from the run in front of it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ..analysis import Tables
+from ..data import TRAIN
+from ..formats import ARMS
+from ..opcodes import reference_card
+from ..published import CITATION, published_coverage, published_summary
+from ..runs import Run
+from ..stages import read_manifest
+from .findings import cell_rate
+from .html import code, percent
+from .page import Page
+
+QUESTION = "Does a language model execute the procedure that it was given?"
+
+
+def opening(page: Page, run: Run, tables: Tables) -> None:
+    """The question, the answer, why it matters."""
+    page.text(
+        f"Give **{run.model.title}** a procedure, step by step. Does it execute the steps, or does it write something that looks like having "
+        "executed them? And if it writes the steps down as a program that a deterministic interpreter runs, how much of what it loses comes back?"
+    )
+    for sentence in answer(tables.details):
+        page.lead(sentence)
+    page.text(
+        "**Why it matters.** A final answer says whether a model was right, not whether it followed the steps. A program can be checked line by line and run "
+        "without error. Where the program is right and the written answer is wrong, an interpreter is the cure; where the program itself is wrong, "
+        "no interpreter helps, and the model has not understood the procedure."
+    )
+    page.table(beside_published(tables, short=True), f"This run beside the published one (accuracy with n; difference in percentage points). Published: {CITATION}. "
+               f"This run: {run.model.title}, {_seeds(run)}.")  # fmt: skip
+
+
+def answer(details: pd.DataFrame) -> list[str]:
+    """What was found, in two or three sentences that the data support."""
+    depths = sorted(details.loc[details["template_shift"] == 0, "depth"].unique())
+    programs = [arm for arm in details["arm"].unique() if ARMS[arm].reads_program]
+    if not depths or not programs:
+        return ["This run has no arm that writes instructions, so it can't answer the question."]
+    shallow, deep = depths[0], depths[-1]
+    arm = max(programs, key=lambda arm: (cell_rate(details, arm, deep).value, arm == "program_stack"))
+    first, last = cell_rate(details, arm, shallow), cell_rate(details, arm, deep)
+    title = ARMS[arm].title
+    learned = "It writes procedures of" if first.value >= 0.9 else "It has not fully learned procedures of"
+    sentences = [f"{learned} {_operations(shallow)} as a program: {_says(first)} run to the right value (arm {title})."]
+    if shallow == deep:
+        return sentences
+    if last.high < first.low:
+        sentences.append(f"With {_operations(deep)} that falls to {_says(last)}.")
+    else:
+        sentences.append(f"With {_operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth.")
+    written = cell_rate(details, "answer_only", deep)
+    if written is not None:
+        if last.low > written.high:
+            verdict = "so running the program recovers what answering directly loses."
+        elif written.low > last.high:
+            verdict = "so answering directly does better than the program."
+        else:
+            verdict = "so at this depth the run shows no difference between running a program and answering directly."
+        sentences.append(f"Written directly, the answer to {_operations(deep)} is right in {_says(written)}, {verdict}")
+    return sentences
+
+
+def method(page: Page, run: Run) -> None:
+    """How it was done, with one task as each arm sees it."""
+    seed, suite = run.seeds[0], run.suite
+    split = suite.splits[min(1, len(suite.splits) - 1)]
+    example = run.examples(split.name, seed)[0]
+    page.text(
+        f"**Tasks.** Six families of procedures (string, number, table, date, list, path). Every step changes the value, no answer is empty, no gold program stands in "
+        f"two splits. **Training.** One LoRA adapter for each arm and seed on {run.model.title} ({run.model.weights} weights, {run.model.compute} compute), with loss on the target "
+        f"alone, on {suite.train.examples} examples of depth {', '.join(map(str, suite.train.depths))}, {suite.train.updates} updates of {suite.train.batch_size * suite.train.grad_accum}. "
+        f"**Evaluation.** {len(suite.splits)} splits of {suite.evaluation.per_split}, greedy, at most {suite.evaluation.max_new_tokens} new tokens. "
+        "**Scoring.** Instructions are executed by a total, bounded interpreter; its value must equal the gold answer exactly."
+    )
+    rows = [{"arm": ARMS[arm].title, "asked": ARMS[arm].instruction, "target": code(ARMS[arm].target(example))} for arm in run.arms]
+    page.text(f"One task of split `{split.name}` (`{example.id}`), and what each arm is asked for:")
+    page.table(pd.DataFrame([{"request": code(example.request), "answer": example.answer}]), "The task", raw=("request",))
+    page.table(pd.DataFrame(rows), "The arms differ only in what must be written", raw=("target",))
+    page.table(pd.DataFrame([{"instructions": f"<pre>{code(reference_card())[5:-6]}</pre>"}]), "The instruction set", raw=("instructions",), fold="The instruction set")
+
+
+def coverage_section(page: Page, run: Run, tables: Tables) -> None:
+    """Accuracy split by whether training contained every opcode."""
+    page.text(
+        "A procedure can be lost because it is long, or because one of its opcodes was never trained. The published training data could not contain `TAKE_PREFIX`, `TAKE_SUFFIX`, `SLICE`, "
+        "`ADD_LOOKUP` and `STRIP_EXT`, and deeper tasks use them more often. So executed accuracy is split by that, over all arms that write instructions."
+    )
+    page.text(coverage_sentence(tables.coverage, "In this run"), coverage_sentence(published_coverage(), "In the published run"))
+    page.table(_coverage_table(tables.coverage), "This run")
+    page.table(_coverage_table(published_coverage()), f"The published run, re-scored from its generations. {CITATION}")
+
+
+def coverage_sentence(table: pd.DataFrame, where: str) -> str:
+    """The deepest standard depth that has both kinds, in words."""
+    standard = table[table["wording"] == "standard"].assign(depth=lambda t: t["depth"].astype(int))
+    both = [depth for depth, rows in standard.groupby("depth") if len(rows) == 2]
+    if not both:
+        return f"{where} no depth has both kinds of procedures."
+    rows = standard[standard["depth"] == both[-1]].set_index("every_opcode_trained")
+    yes, no = rows.loc[1], rows.loc[0]
+    text = f"{where}, at depth {both[-1]}: {percent(yes.exec_accuracy)} of {int(yes.n)} where every opcode was trained, {percent(no.exec_accuracy)} of {int(no.n)} where one was not."
+    return text if yes.low > no.high or no.low > yes.high else text + " The intervals overlap."
+
+
+def wrong_generations(tables: Tables, per_arm: int = 2) -> pd.DataFrame:
+    """For each arm, the first wrong generations beside their targets, shallow splits first."""
+    rows = []
+    for arm, cell in tables.details.groupby("arm", sort=False):
+        wrong = cell[cell["primary_correct"] == 0].sort_values(["template_shift", "depth"], kind="stable")
+        for row in wrong.head(per_arm).itertuples():
+            rows.append({"arm": ARMS[arm].title, "example": row.example_id, "written": code(row.generated), "target": code(row.target),
+                         "why wrong": row.exec_error or row.failure_type.replace("_", " ")})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def full_table(tables: Tables) -> pd.DataFrame:
+    """Every arm and split: n, seeds, primary accuracy with its interval, and the other rates."""
+    summary = tables.summary
+    return pd.DataFrame(
+        {
+            "arm": summary["arm"],
+            "split": summary["split"],
+            "seeds": summary["runs"],
+            "n": summary["n_total"],
+            "primary": summary["primary_accuracy_mean"].map(percent),
+            "95% interval": [f"{low:.0%} to {high:.0%}" for low, high in zip(summary["primary_accuracy_low"], summary["primary_accuracy_high"])],
+            "deviation over seeds": [percent(std) if runs > 1 else "one seed" for std, runs in zip(summary["primary_accuracy_std"], summary["runs"])],
+            "executed": summary["exec_accuracy_mean"].map(percent),
+            "valid": summary["valid_exec_rate_mean"].map(percent),
+            "written": summary["final_accuracy_mean"].map(percent),
+            "exact program": summary["exact_program_rate_mean"].map(percent),
+            "truncated": summary["truncated_rate_mean"].map(percent),
+            "prefix": summary["prefix_accuracy_mean"].map(percent),
+        }
+    )
+
+
+def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
+    """Our primary accuracy, the published one, and the difference in percentage points; `short` keeps the
+    shallowest and the deepest standard split of Answer only and Program."""
+    merged = tables.summary.merge(published_summary(), on=["arm", "split"], how="left", suffixes=("", "_published"))
+    if short:
+        standard = merged[(merged["template_shift"] == 0) & merged["arm"].isin(["answer_only", "trace_stack_final", "program_stack"])]
+        merged = standard[standard["depth"].isin([standard["depth"].min(), standard["depth"].max()])]
+    difference = 100 * (merged["primary_accuracy_mean"] - merged["primary_accuracy_mean_published"])
+    return pd.DataFrame(
+        {
+            "arm": merged["arm"].map(lambda arm: ARMS[arm].title),
+            "split": merged["split"],
+            "this run": merged["primary_accuracy_mean"].map(percent),
+            "95% interval": [f"{low:.0%} to {high:.0%}" for low, high in zip(merged["primary_accuracy_low"], merged["primary_accuracy_high"])],
+            "n": merged["n_total"],
+            "published": merged["primary_accuracy_mean_published"].map(percent),
+            "n, published": merged["n_total_published"].map(lambda n: "–" if pd.isna(n) else int(n)),
+            "difference": difference.map(lambda points: "–" if pd.isna(points) else f"{points:+.1f}"),
+        }
+    )
+
+
+def limits(page: Page, run: Run, tables: Tables) -> None:
+    """What this run can't say, and how it deviates from the published one."""
+    missing = tables.completeness[tables.completeness["generations"] < tables.completeness["expected"]]
+    truncated = int((tables.details["end"] == "limit").sum())
+    absent = [arm for arm in run.suite.arms if arm not in set(tables.details["arm"])]
+    points = [
+        f"Each cell holds {run.suite.evaluation.per_split} tasks a seed and this run has {_seeds(run)}; read the intervals, not the points."
+        + (" With one seed nothing is known about how much another adapter would differ." if len(run.seeds) == 1 else ""),
+        f"{truncated} of {len(tables.details)} generations reached the limit of {run.suite.evaluation.max_new_tokens} tokens. They are scored as they stand; the full table has their share.",
+        "Depth and coverage are mixed in the splits as published; the section on coverage takes them apart as far as the data allow.",
+        "No reworded split has depth 1 in the published design, so the cost of wording alone is not measured." if not any(s.reworded and s.depth == 1 for s in run.suite.splits) else "",
+        "Deviations from the published protocol: the requests are in our own words; starting texts come in both cases; a step that changes nothing and an empty answer are excluded "
+        "(5.6% of the published answers are empty, where a wrong program can score); a failure type that a cell does not have counts as 0 in means over seeds, where the published tables leave it out.",
+        f"The base is {run.model.title} in {run.model.weights}, the published one Qwen3-4B in nf4: differences between the two columns are differences of model, size and recipe together."
+        if run.model.name != "qwen3-4b" else "",
+        f"Not run, though the suite has it: {', '.join(absent)}." if absent else "",
+        f"Unfinished: {', '.join(f'{row.arm}, seed {row.seed} ({row.generations} of {row.expected})' for row in missing.itertuples())}." if len(missing) else "",
+    ]  # fmt: skip
+    page.text("\n".join(f"- {point}" for point in points if point))
+
+
+def configuration(run: Run) -> pd.DataFrame:
+    """The suite and the model, a row a setting."""
+    settings = pd.json_normalize({"suite": run.suite.model_dump(exclude={"splits"}), "model": run.model.model_dump()}).iloc[0]
+    rows = [{"setting": name, "value": str(value)} for name, value in settings.items()]
+    rows += [{"setting": f"suite.splits.{s.name}", "value": f"depth {s.depth}, {s.wording} wording, {s.primitives} primitives"} for s in run.suite.splits]
+    return pd.DataFrame(rows)
+
+
+def provenance(page: Page, run: Run, tables: Tables) -> None:
+    """Versions, code, hardware, durations, hashes."""
+    manifest = read_manifest(run)
+    facts = {"run": run.name, "commit": manifest.get("commit"), "code sha256": manifest.get("code_sha256"), **manifest.get("versions", {}),
+             **{name: value or "none" for name, value in manifest.get("hardware", {}).items()}}  # fmt: skip
+    page.table(pd.DataFrame([{"what": name, "value": str(value)} for name, value in facts.items()]), "Code, versions and machine")
+    stages = [{"stage": name, "finished (UTC)": stage["finished"], "seconds": stage["seconds"], "rows": stage["rows"]} for name, stage in sorted(manifest.get("stages", {}).items())]
+    page.table(pd.DataFrame(stages, columns=["stage", "finished (UTC)", "seconds", "rows"]), "Stages, each as it last ran; what is done already is not done again, so a repeated stage is short")
+    if len(tables.checkpoints):
+        page.table(tables.checkpoints.drop(columns="bytes"), "Adapters", fold="Adapters and their hashes")
+    files = [{"file": name, "sha256": digest} for name, digest in manifest.get("files", {}).items()]
+    page.table(pd.DataFrame(files, columns=["file", "sha256"]), "Files", fold="Every file and its hash")
+
+
+def shown_examples(run: Run, arm: str) -> pd.DataFrame:
+    """One training example of each family as an arm's prompt and target."""
+    first: dict[str, object] = {}
+    for example in run.examples(TRAIN, run.seeds[0]):
+        first.setdefault(example.family, example)
+    return pd.DataFrame([{"family": name, "prompt": ARMS[arm].prompt(e), "target": ARMS[arm].target(e)} for name, e in first.items()])
+
+
+def _coverage_table(table: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "wording": table["wording"],
+            "depth": table["depth"].astype(str),
+            "every opcode trained": table["every_opcode_trained"].map({1: "yes", 0: "no"}),
+            "n": table["n"],
+            "executed": table["exec_accuracy"].map(percent),
+            "95% interval": [f"{low:.0%} to {high:.0%}" for low, high in zip(table["low"], table["high"])],
+        }
+    )
+
+
+def _says(rate) -> str:
+    return f"{rate.hits} of {rate.n} ({rate.value:.0%}, 95% interval {rate.low:.0%} to {rate.high:.0%})"
+
+
+def _operations(depth: int) -> str:
+    return "one operation" if depth == 1 else f"{depth} operations"
+
+
+def _seeds(run: Run) -> str:
+    return "one seed" if len(run.seeds) == 1 else f"{len(run.seeds)} seeds"

@@ -1,0 +1,50 @@
+"""One visual language for the study: an arm has the same colour and marker everywhere.
+
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; markers and line styles say the same again.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+
+import matplotlib
+import matplotlib.pyplot as plt
+import seaborn as sns
+
+COLOURS = {
+    "answer_only": "#d55e00",
+    "trace_stack_final": "#0072b2",
+    "trace_stack_no_final": "#56b4e9",
+    "program_stack": "#009e73",
+}
+MARKERS = {"answer_only": "X", "trace_stack_final": "s", "trace_stack_no_final": "D", "program_stack": "o"}
+FAILURE_COLOURS = {
+    "correct_exact": "#009e73",
+    "correct_semantic_variant": "#7fd1b4",
+    "wrong_constant_or_argument": "#f0e442",
+    "wrong_op_order_or_choice": "#e69f00",
+    "invalid_or_unexecutable": "#d55e00",
+    "empty_or_no_program": "#999999",
+}
+GREY = "#555555"
+
+
+@contextmanager
+def theme():
+    """Draw inside this: seaborn's theme with our settings, the same bytes for the same data."""
+    with plt.rc_context(), sns.axes_style("whitegrid"):
+        matplotlib.rcParams.update({
+            "svg.hashsalt": "depthstress", "svg.fonttype": "path", "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
+            "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+            "figure.facecolor": "white", "grid.color": "#e5e5e5",
+        })  # fmt: skip
+        yield
+
+
+def svg(figure) -> str:
+    """A figure as SVG text, without a date, so that the same data give the same bytes."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from contextlib import contextmanager
 
-import matplotlib
 import matplotlib.pyplot as plt
 import seaborn as sns
 
@@ -30,21 +29,24 @@ FAILURE_COLOURS = {
 GREY = "#555555"
 
 
+SETTINGS = {
+    "svg.hashsalt": "depthstress", "svg.fonttype": "path", "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
+    "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+    "figure.facecolor": "white", "grid.color": "#e5e5e5",
+}  # fmt: skip
+
+
 @contextmanager
 def theme():
-    """Draw inside this: seaborn's theme with our settings, the same bytes for the same data."""
-    with plt.rc_context(), sns.axes_style("whitegrid"):
-        matplotlib.rcParams.update({
-            "svg.hashsalt": "depthstress", "svg.fonttype": "path", "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
-            "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
-            "figure.facecolor": "white", "grid.color": "#e5e5e5",
-        })  # fmt: skip
+    """Draw inside this: seaborn's theme with our settings."""
+    with sns.axes_style("whitegrid"), plt.rc_context(SETTINGS):
         yield
 
 
 def svg(figure) -> str:
-    """A figure as SVG text, without a date, so that the same data give the same bytes."""
+    """A figure as SVG text, without a date or random ids, so that the same data give the same bytes."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    with plt.rc_context(SETTINGS):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]

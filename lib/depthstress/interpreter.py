@@ -25,6 +25,7 @@ _FINAL = re.compile(r"\bFINAL[^\S\n]*+:?[^\S\n]*+([A-Za-z0-9_.:+/-]++)")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NOT_IN_NUMBER = re.compile(r"[^0-9-]")
+_LINE_EDGES = "".join(c for c in map(chr, range(0x3001)) if c.isspace()) + "`"
 _RESULT_EDGES = " \t\r\n\v\f`'\";,"
 
 
@@ -90,12 +91,12 @@ def parse(text: str) -> tuple[Instruction, ...]:
     """
     program: list[Instruction] = []
     for line in text[:MAX_CHARACTERS].splitlines():
-        line = line.strip(" \t\r\n\v\f`")
+        line = line.strip(_LINE_EDGES)
         line = line[match.end():] if (match := _STEP_PREFIX.match(line)) else line
-        if not line or line.startswith("#") or _FINAL.search(line) or _BARE_FINAL.fullmatch(line):
+        words = line.split(None, 1)
+        if not words or line.startswith("#") or _FINAL.search(line) or _BARE_FINAL.fullmatch(line):
             continue
-        opcode, *rest = line.split(None, 1)
-        program.append(Instruction(opcode.rstrip(":").upper(), rest[0].strip() if rest else ""))
+        program.append(Instruction(words[0].rstrip(":").upper(), words[1] if len(words) > 1 else ""))
         if len(program) > MAX_STEPS:
             break
     return tuple(program)

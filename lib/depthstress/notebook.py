@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pandas as pd
 from IPython.core.getipython import get_ipython
 from IPython.display import display
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from .provenance import versions
 from .runs import Run
@@ -34,26 +34,25 @@ class Parameters(BaseModel):
 
     @field_validator("model", "seeds", "arms", "limit", mode="before")
     @classmethod
-    def _none(cls, value: object) -> object:
-        return None if isinstance(value, str) and value.strip() in ("", "None", "null") else value
+    def _from_text(cls, value: object, field: ValidationInfo) -> object:
+        if isinstance(value, str) and value.strip() in ("", "None", "null"):
+            return None
+        if field.field_name in ("seeds", "arms"):
+            return _list(value)
+        return _number(value) if field.field_name == "limit" and isinstance(value, str) else value
 
-    @field_validator("seeds", "arms", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        if isinstance(value, str):
-            text = value.strip()
-            try:
-                value = ast.literal_eval(text) if text.startswith(("[", "(")) else [_number(part) for part in text.split(",")]
-            except (ValueError, SyntaxError):
-                return value
-        elif isinstance(value, int):
-            return [value]
-        return list(value) if isinstance(value, tuple) else value
 
-    @field_validator("limit", mode="before")
-    @classmethod
-    def _whole(cls, value: object) -> object:
-        return _number(value) if isinstance(value, str) else value
+def _list(value: object) -> object:
+    """A list from a list, a tuple, a single value, or any of them as text; what can't be read stays as it is."""
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            return ast.literal_eval(text) if text.startswith("[") else [_number(part) for part in text.split(",")]
+        except (ValueError, SyntaxError):
+            return value
+    if isinstance(value, tuple):
+        return list(value)
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _number(text: str) -> object:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 import pandas as pd
 
+_NUMBER = re.compile(r"[+\u2212-]?[0-9][0-9.,]*%?|–")
 MAX_SHOWN = 600  # characters of one generated text
 
 
@@ -16,15 +18,15 @@ def inert(text: str, limit: int = MAX_SHOWN) -> str:
     return escape(shown) + (f" … ({len(text):,} characters)" if len(text) > limit else "")
 
 
-def code(text: str) -> str:
+def code(text: str, limit: int = MAX_SHOWN) -> str:
     """An untrusted text as a block of code."""
-    return f"<pre>{inert(text)}</pre>"
+    return f"<pre>{inert(text, limit)}</pre>"
 
 
 def table(frame: pd.DataFrame, caption: str, raw: tuple[str, ...] = ()) -> str:
     """A data frame as a table; numbers to the right. Cells are escaped, but for the columns in `raw`, which
     hold HTML made by this module."""
-    numeric = {column: pd.api.types.is_numeric_dtype(frame[column]) for column in frame}
+    numeric = {column: _is_number(frame[column]) for column in frame}
     head = "".join(f'<th scope="col"{_class(numeric[c])}>{escape(str(c))}</th>' for c in frame)
     rows = "".join(
         "<tr>" + "".join(f"<td{_class(numeric[c])}>{v if c in raw else inert(cell(v))}</td>" for c, v in zip(frame, row)) + "</tr>\n"
@@ -38,6 +40,13 @@ def cell(value: object) -> str:
     if value is None or (isinstance(value, float) and pd.isna(value)):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers, or texts that all read like one ("86.7%", "-3.1", "–")."""
+    return pd.api.types.is_numeric_dtype(column) or bool(len(column)) and all(
+        isinstance(value, str) and _NUMBER.fullmatch(value) for value in column
+    )
 
 
 def _class(number: bool) -> str:

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 import pandas as pd
-from IPython.display import HTML, Markdown
+from IPython.display import HTML, Markdown, display
 from matplotlib import pyplot as plt
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -35,35 +35,35 @@ class Page:
         self.sections: list[dict[str, str]] = []
         self._html(f"<h1>{escape(title)}</h1>")
 
-    def section(self, title: str) -> HTML:
+    def section(self, title: str) -> None:
         """Begin a section; it stands in the contents."""
         name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
         self.sections.append({"id": name, "title": title})
-        return self._html(f'<h2 id="{name}">{escape(title)}</h2>')
+        self._html(f'<h2 id="{name}">{escape(title)}</h2>')
 
-    def text(self, *paragraphs: str) -> Markdown:
+    def text(self, *paragraphs: str) -> None:
         """Paragraphs in Markdown. Never give it generated text: that belongs into a table, which escapes it."""
         source = "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
         self.cells.append(new_markdown_cell(source))
-        return Markdown(source)
+        display(Markdown(source))
 
-    def lead(self, text: str) -> HTML:
+    def lead(self, text: str) -> None:
         """The answer in a sentence or two, set larger."""
-        return self._html(f'<p class="lead">{escape(text)}</p>')
+        self._html(f'<p class="lead">{escape(text)}</p>')
 
-    def table(self, frame: pd.DataFrame, caption: str, raw: tuple[str, ...] = (), fold: str = "") -> HTML:
+    def table(self, frame: pd.DataFrame, caption: str, raw: tuple[str, ...] = (), fold: str = "") -> None:
         """A table with its caption; `fold` puts it behind a line that opens it."""
         content = table(frame, caption, raw)
-        return self._html(folded(fold, content) if fold else content)
+        self._html(folded(fold, content) if fold else content)
 
-    def figure(self, finding: Finding) -> HTML:
+    def figure(self, finding: Finding) -> None:
         """A figure with its title (what it shows), how to read it, the takeaway, a technical framing, and its data."""
         drawing = svg(finding.figure)
         plt.close(finding.figure)
         labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(f"{finding.title} {finding.takeaway}")}" ', 1)
         entries = (("How to read it", finding.reading), ("Takeaway", finding.takeaway), ("Technical framing", finding.framing))
         notes = "".join(f"<dt>{term}</dt><dd>{escape(words)}</dd>" for term, words in entries)
-        return self._html(
+        self._html(
             f'<h3 id="figure-{finding.name}">{escape(finding.title)}</h3>\n'
             f'<figure>{labelled}<figcaption><dl class="reading">{notes}</dl></figcaption></figure>\n'
             + folded("The data of this figure", table(finding.data, f"figures/{finding.name}.csv"))
@@ -83,7 +83,7 @@ class Page:
         content, _ = exporter.from_notebook_node(notebook, resources={"style": style})
         return content
 
-    def _html(self, content: str) -> HTML:
+    def _html(self, content: str) -> None:
         output = new_output("display_data", {"text/html": content})
         self.cells.append(new_code_cell(outputs=[output]))
-        return HTML(content)
+        display(HTML(content))

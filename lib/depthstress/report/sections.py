@@ -29,7 +29,7 @@ def opening(page: Page, run: Run, tables: Tables) -> None:
     page.text(
         "**Why it matters.** A final answer says whether a model was right, not whether it followed the steps. A program can be checked line by line and run "
         "without error. Where the program is right and the written answer is wrong, an interpreter is the cure; where the program itself is wrong, "
-        "no interpreter helps, and the model has not understood the procedure."
+        "no interpreter helps: the procedure was not followed."
     )
     page.table(beside_published(tables, short=True), f"This run beside the published one (accuracy with n; difference in percentage points). Published: {CITATION}. "
                f"This run: {run.model.title}, {_seeds(run)}.")  # fmt: skip
@@ -81,7 +81,7 @@ def method(page: Page, run: Run) -> None:
     page.text(f"One task of split `{split.name}` (`{example.id}`), and what each arm is asked for:")
     page.table(pd.DataFrame([{"request": code(example.request), "answer": example.answer}]), "The task", raw=("request",))
     page.table(pd.DataFrame(rows), "The arms differ only in what must be written", raw=("target",))
-    page.table(pd.DataFrame([{"instructions": f"<pre>{code(reference_card())[5:-6]}</pre>"}]), "The instruction set", raw=("instructions",), fold="The instruction set")
+    page.table(pd.DataFrame([{"instructions": code(reference_card(), limit=10_000)}]), "The instruction set", raw=("instructions",), fold="The instruction set")
 
 
 def coverage_section(page: Page, run: Run, tables: Tables) -> None:

@@ -1,0 +1,69 @@
+"""Stages: marked done last, stale when anything before them changed, recorded in manifest and log."""
+
+import json
+
+import pytest
+
+from depthstress.data import make_data
+from depthstress.stages import STAGES, Stage, read_manifest, stage_is_done
+
+
+@pytest.fixture
+def done(run):
+    stage = Stage(run, "01_data")
+    make_data(run, 101)
+    stage.finish(rows=48)
+    return run
+
+
+def test_a_finished_stage_is_done(done):
+    assert stage_is_done(done, "01_data")
+    assert not stage_is_done(done, "02_train")
+
+
+def test_changed_files_settings_and_code_make_it_stale(done, monkeypatch):
+    path = done.data(101).folder / "train.jsonl"
+    content = path.read_bytes()
+    path.write_bytes(content[:-2])
+    assert not stage_is_done(done, "01_data")
+    path.write_bytes(content)
+    assert stage_is_done(done, "01_data")
+    monkeypatch.setattr("depthstress.stages.code_sha256", lambda: "other")
+    assert not stage_is_done(done, "01_data")
+    monkeypatch.undo()
+    done.suite = done.suite.model_copy(update={"title": "Another"})
+    assert not stage_is_done(done, "01_data")
+
+
+def test_a_later_stage_depends_on_the_one_before(done):
+    Stage(done, "02_train").finish(rows=0)
+    assert stage_is_done(done, "02_train")
+    make_again = Stage(done, "01_data")
+    (done.data(101).folder / "extra.jsonl").write_text("{}\n")
+    make_again.finish(rows=49)
+    assert not stage_is_done(done, "02_train")
+
+
+def test_a_limited_stage_is_recorded_but_not_done(run):
+    make_data(run, 101)
+    Stage(run, "01_data", whole=False).finish(rows=5)
+    assert not stage_is_done(run, "01_data")
+    assert read_manifest(run)["stages"]["01_data"]["whole"] is False
+
+
+def test_the_manifest_says_where_everything_came_from(done):
+    manifest = json.loads((done.folder / "manifest.json").read_text())
+    assert manifest["suite"] == json.loads(done.suite.model_dump_json())
+    assert manifest["versions"]["torch"]
+    assert manifest["hardware"]["cores"] >= 1
+    assert manifest["stages"]["01_data"]["rows"] == 48
+    assert set(manifest["files"]) == {f"data/s101/{path.name}" for path in done.data(101).files()}
+    assert "01_data" in (done.folder / "log.md").read_text()
+    assert list(STAGES)[0] == "01_data"
+    assert str(done.folder.parent) not in (done.folder / "manifest.json").read_text()
+
+
+def test_a_damaged_manifest_is_written_anew(done):
+    (done.folder / "manifest.json").write_text("{")
+    Stage(done, "01_data").finish(rows=48)
+    assert read_manifest(done)["stages"]["01_data"]["rows"] == 48

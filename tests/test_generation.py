@@ -1,0 +1,160 @@
+"""Generation on a tiny model: batches, ends, and that stopping changes nothing."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from depthstress.analysis import PARTIAL, analyse, load_tables, read_rows
+from depthstress.data import make_data
+from depthstress.generation import HfEngine, batches, evaluate_adapters, generation_inputs, prompts
+from depthstress.runs import MissingInput
+from depthstress.training import train_adapters
+
+ARM = "program_stack"
+
+
+@pytest.fixture
+def ready(small_run, tiny_base):
+    make_data(small_run, 101)
+    train_adapters(small_run, tiny_base)
+    return small_run
+
+
+def texts(base, prompts, tokens=12):
+    return HfEngine(base, base.model).generate(prompts, tokens)
+
+
+def test_batches_do_not_change_greedy_texts(tiny_base):
+    asked = ["PUSH 5", "a much longer prompt than the other ones\nwith a line", "x", "PUSH_TEXT abc"]
+    assert texts(tiny_base, asked) == [texts(tiny_base, [prompt])[0] for prompt in asked]
+
+
+def test_the_end_is_recorded(tiny_base):
+    limited = texts(tiny_base, ["PUSH 5"], tokens=3)[0]
+    assert (limited.end, limited.tokens) == ("limit", 3)
+    engine = HfEngine(tiny_base, tiny_base.model)
+    ended = engine._text([5, 6, tiny_base.eos, tiny_base.eos])
+    assert (ended.end, ended.tokens) == ("eos", 2)
+    assert engine._text([tiny_base.eos]).text == ""
+
+
+def test_either_stop_token_ends_a_text(tiny_base):
+    tiny_base.stops = (7, tiny_base.eos)
+    assert HfEngine(tiny_base, tiny_base.model)._text([5, 7, 9]).tokens == 1
+
+
+def test_batches_hold_every_prompt_once_longest_first(ready, tiny_base):
+    wanted = prompts(ready, ARM, 101)
+    made = list(batches(tiny_base, wanted, 5))
+    assert sorted(p.example_id for batch in made for p in batch) == sorted(p.example_id for p in wanted)
+    lengths = [len(tiny_base.tokens(p.text)) for batch in made for p in batch]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def generated(run):
+    return {path.parent.name: path.read_bytes() for path in (run.folder / "generations").rglob("generations.jsonl")}
+
+
+def test_stopped_and_continued_gives_the_same_bytes(ready, tiny_base, monkeypatch):
+    evaluate_adapters(ready, tiny_base)
+    first = generated(ready)
+    assert set(first) == {"answer_only-s101", "program_stack-s101"}
+    shutil.rmtree(ready.folder / "generations")
+    calls, real = [], HfEngine.generate
+
+    def stopping(self, *arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(self, *arguments)
+
+    monkeypatch.setattr(HfEngine, "generate", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_adapters(ready, tiny_base)
+    partial = ready.generations("answer_only", 101).folder / PARTIAL
+    assert len(partial.read_text().splitlines()) == 5
+    with partial.open("a") as file:
+        file.write('{"example_id": "eval_indist')  # torn by a kill in the middle of a line
+    calls.extend([1] * 10)
+    evaluate_adapters(ready, tiny_base)
+    assert generated(ready) == first
+    assert not partial.exists()
+
+
+def test_what_is_done_is_not_generated_again(ready, tiny_base, monkeypatch):
+    evaluate_adapters(ready, tiny_base)
+    monkeypatch.setattr(HfEngine, "generate", None)
+    evaluate_adapters(ready, tiny_base)
+
+
+def test_a_limit_leaves_the_rest_for_later(ready, tiny_base, monkeypatch):
+    evaluate_adapters(ready, tiny_base, limit=2)
+    assert len(read_rows(ready.generations(ARM, 101).folder)) == 4
+    tables = analyse(ready)
+    assert list(tables.completeness["generations"]) == [4, 4]
+    assert list(tables.completeness["expected"]) == [12, 12]
+    evaluate_adapters(ready, tiny_base)
+    limited = generated(ready)
+    shutil.rmtree(ready.folder / "generations")
+    evaluate_adapters(ready, tiny_base)
+    assert generated(ready) == limited
+
+
+def test_a_missing_adapter_names_the_command(small_run, tiny_base):
+    make_data(small_run, 101)
+    with pytest.raises(MissingInput, match="(?s)no adapter for answer_only, seed 101: .*missing.*papermill 02_train.ipynb -p suite smoke"):
+        evaluate_adapters(small_run, tiny_base)
+
+
+def test_a_changed_adapter_makes_generations_stale(ready, tiny_base):
+    evaluate_adapters(ready, tiny_base)
+    before = generation_inputs(ready, ARM, 101)
+    ready.suite = ready.suite.model_copy(update={"evaluation": ready.suite.evaluation.model_copy(update={"max_new_tokens": 9})})
+    assert generation_inputs(ready, ARM, 101) != before
+    evaluate_adapters(ready, tiny_base)
+    assert (ready.folder / "stale" / "generations-program_stack-s101-2").exists()
+
+
+def test_a_damaged_adapter_is_not_used(ready, tiny_base):
+    (ready.adapter(ARM, 101).folder / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(MissingInput, match="adapter_model.safetensors was changed"):
+        evaluate_adapters(ready, tiny_base)
+
+
+def test_tables_read_back_as_they_were_written(ready, tiny_base):
+    evaluate_adapters(ready, tiny_base)
+    made, read = analyse(ready), load_tables(ready)
+    for name in ("metrics", "summary", "coverage", "training_log", "checkpoints", "completeness"):
+        assert list(getattr(read, name)) == list(getattr(made, name)), name
+        assert len(getattr(read, name)) == len(getattr(made, name)), name
+    assert list(read.details["generated"]) == list(made.details["generated"])
+    assert list(read.details["answer"]) == list(made.details["answer"])
+
+
+def test_a_generation_of_another_prompt_is_refused(ready, tiny_base):
+    evaluate_adapters(ready, tiny_base)
+    path = ready.generations(ARM, 101).folder / "generations.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[3]["prompt_sha256"] = "0" * 64
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=f"the generation of {rows[3]['example_id']} was made from another prompt"):
+        analyse(ready)
+
+
+def test_no_generations_names_the_command(small_run):
+    make_data(small_run, 101)
+    with pytest.raises(MissingInput, match="papermill 03_eval.ipynb"):
+        analyse(small_run)
+    with pytest.raises(MissingInput, match="papermill 04_analysis.ipynb"):
+        load_tables(small_run)
+
+
+def test_a_gpu_model_without_a_gpu_says_what_to_run_instead(monkeypatch):
+    from depthstress.models import NeedsCuda, load_base
+    from depthstress.suites import load_model
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(NeedsCuda, match="Qwen3-4B .*needs an NVIDIA GPU.*make study"):
+        load_base(load_model("qwen3-4b"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from transformers.utils import logging as transformers_logging
 from .bundled import local_folder
 from .runs import write_bytes, write_json
 from .suites import Lora, Model
+
+# peft asks transformers for a property by its old name, at every adapter
+warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
 
 ADAPTER_NAME = "default"
 

@@ -47,11 +47,11 @@ def stage_inputs(run: Run, stage: str) -> str:
     )
 
 
-def stage_is_done(run: Run, stage: str) -> bool:
-    """Whether a stage ended, from the inputs there are now, and all its files are as it left them."""
+def stage_is_done(run: Run, stage: str, inputs: str | None = None) -> bool:
+    """Whether a stage ended, from these inputs (default: those there are now), and all its files are as it left them."""
     try:
         marker = json.loads(_marker(run, stage).read_text(encoding="utf-8"))
-        return marker["inputs"] == stage_inputs(run, stage) and all(
+        return marker["inputs"] == (inputs or stage_inputs(run, stage)) and all(
             file_sha256(run.folder / name) == digest for name, digest in marker["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

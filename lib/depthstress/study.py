@@ -17,8 +17,9 @@ from pathlib import Path
 
 from .progress import PROGRESS_FILE, duration
 from .runs import Run
-from .stages import NOTEBOOKS, STAGES, read_manifest, stage_is_done
+from .stages import NOTEBOOKS, STAGES, read_manifest, stage_inputs, stage_is_done
 
+UNITS = {"01_data": "examples", "02_train": "updates", "03_eval": "generations", "04_analysis": "generations", "05_report": "generations"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -56,11 +57,11 @@ def run_stage(run: Run, stage: str) -> bool:
     output = run.folder / "notebooks" / f"{stage}.ipynb"
     output.parent.mkdir(parents=True, exist_ok=True)
     parameters = {"suite": run.suite.name} | ({} if run.model.name == run.suite.model else {"model": run.model.name})
-    started = time.monotonic()
+    started, inputs = time.monotonic(), stage_inputs(run, stage)
     with tempfile.TemporaryDirectory() as folder, _Watch(stage, Path(folder) / "progress"):
         try:
             execute_notebook(str(NOTEBOOKS / f"{stage}.ipynb"), str(output), parameters, progress_bar=False)
-            problem = "" if stage_is_done(run, stage) else "the notebook ended before its stage was done"
+            problem = "" if stage_is_done(run, stage, inputs) else "the notebook ended before its stage was done"
         except PapermillExecutionError as error:
             problem = f"{error.ename}: {ANSI.sub('', str(error.evalue))}"
         except Exception as error:  # a dead kernel, a time-out: whatever papermill raises, say it in a line
@@ -70,7 +71,7 @@ def run_stage(run: Run, stage: str) -> bool:
         print(f"The executed notebook with the error: {os.path.relpath(output)}. What was done is kept; the same command goes on from there.")
         return False
     rows = read_manifest(run)["stages"][stage]["rows"]
-    print(f"{stage:<12} done after {duration(time.monotonic() - started)}, {rows} rows", flush=True)
+    print(f"{stage:<12} done after {duration(time.monotonic() - started)}, {rows} {UNITS[stage]}", flush=True)
     return True
 
 

@@ -95,7 +95,7 @@ def coverage(details: pd.DataFrame) -> pd.DataFrame:
             accuracy = rate_of(part, "exec_correct")
             rows.append({"wording": wording, "depth": depth, "every_opcode_trained": int(covered), "n": accuracy.n,
                          "exec_accuracy": accuracy.value, "low": accuracy.low, "high": accuracy.high})  # fmt: skip
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows, columns=["wording", "depth", "every_opcode_trained", "n", "exec_accuracy", "low", "high"])
     return table.sort_values(["wording", "depth", "every_opcode_trained"], ascending=[False, True, False], key=_mixed, ignore_index=True)
 
 

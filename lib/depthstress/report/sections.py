@@ -91,13 +91,15 @@ def coverage_section(page: Page, run: Run, tables: Tables) -> None:
         "`ADD_LOOKUP` and `STRIP_EXT`, and deeper tasks use them more often. So executed accuracy is split by that, over all arms that write instructions."
     )
     page.text(coverage_sentence(tables.coverage, "In this run"), coverage_sentence(published_coverage(), "In the published run"))
-    page.table(_coverage_table(tables.coverage), "This run")
+    if len(tables.coverage):
+        page.table(_coverage_table(tables.coverage), "This run")
     page.table(_coverage_table(published_coverage()), f"The published run, re-scored from its generations. {CITATION}")
 
 
 def coverage_sentence(table: pd.DataFrame, where: str) -> str:
     """The deepest standard depth that has both kinds, in words."""
-    standard = table[table["wording"] == "standard"].assign(depth=lambda t: t["depth"].astype(int))
+    standard = table[table["wording"] == "standard"]
+    standard = standard.assign(depth=standard["depth"].astype(int))
     both = [depth for depth, rows in standard.groupby("depth") if len(rows) == 2]
     if not both:
         return f"{where} no depth has both kinds of procedures."

@@ -1,0 +1,151 @@
+"""The report: sentences follow the data, generated text is inert, one file stands alone."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from depthstress.analysis import Tables
+from depthstress.data import make_data
+from depthstress.formats import ARMS
+from depthstress.report import Page, sections
+from depthstress.report.findings import findings, reworded_by_depth, save_figure, training_curves, written_against_executed
+from depthstress.report.html import MAX_SHOWN, inert, table
+from depthstress.tables import coverage, detail, metrics, summary
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)> \x1b[31mred \u202eabc \0 =cmd|"/c calc" $x^2$ ' + "y" * 100_000
+
+
+def tables(run, right, text=None) -> Tables:
+    """Tables of a run where an arm is right as often as `right(arm, split)` says; wrong texts are `text`."""
+    make_data(run, 101)
+    rows = []
+    for arm in run.arms:
+        for split in run.suite.splits:
+            examples = run.examples(split.name, 101)
+            hits = round(right(arm, split) * len(examples))
+            for n, example in enumerate(examples):
+                written = ARMS[arm].target(example) if n < hits else text or "NOTHING"
+                generation = {"arm": arm, "text": written, "end": "eos", "new_tokens": 9, "prompt_sha256": "0"}
+                rows.append(detail({"suite": "smoke", "run": "smoke"}, example, generation, {"PUSH", "ADD", "SUB", "MUL"}))
+    details = pd.DataFrame(rows)
+    by_cell = metrics(details)
+    log = pd.DataFrame([{"arm": arm, "seed": 101, "step": n, "loss": 1 / n, "target_tokens": 9, "lr": 0.1} for arm in run.arms for n in (1, 2)])
+    complete = pd.DataFrame([{"arm": arm, "seed": 101, "generations": 24, "expected": 24} for arm in run.arms])
+    empty = pd.DataFrame(columns=["arm", "seed", "adapter", "updates", "last_loss", "bytes", "sha256"])
+    return Tables(details, by_cell, summary(by_cell), coverage(details), log, empty, complete)
+
+
+def build(run, data) -> Page:
+    page = Page(run, sections.QUESTION)
+    sections.opening(page, run, data)
+    page.section("Method")
+    sections.method(page, run)
+    page.section("Figures")
+    for finding in findings(data):
+        page.figure(finding)
+    sections.coverage_section(page, run, data)
+    page.table(sections.full_table(data), "Full table")
+    page.table(sections.wrong_generations(data), "Wrong generations", raw=("written", "target"))
+    sections.limits(page, run, data)
+    sections.provenance(page, run, data)
+    return page
+
+
+def always(value):
+    return lambda arm, split: value
+
+
+def test_the_answer_follows_the_data(run):
+    falls = " ".join(sections.answer(tables(run, lambda arm, split: float(split.depth == 1)).details))
+    assert "It writes procedures of one operation as a program: 6 of 6 (100%, 95% interval 61% to 100%)" in falls
+    assert "With 4 operations that falls to 0 of 6 (0%, 95% interval 0% to 39%)" in falls
+    assert "no difference between running a program and answering directly" in falls
+    holds = " ".join(sections.answer(tables(run, lambda arm, split: float(arm != "answer_only")).details))
+    assert "does not show a loss with depth" in holds
+    assert "running the program recovers what answering directly loses" in holds
+    reverse = " ".join(sections.answer(tables(run, lambda arm, split: float(arm == "answer_only")).details))
+    assert "It has not fully learned" in reverse
+    assert "answering directly does better than the program" in reverse
+
+
+def test_the_figures_say_what_their_data_say(run):
+    data = tables(run, lambda arm, split: float(split.depth == 1 and arm == "program_stack"))
+    titles = {finding.name: finding for finding in findings(data)}
+    assert titles["execution_by_depth"].title == "Program falls with depth: 100% at depth 1, 0% at depth 4."
+    assert "invalid or unexecutable" in titles["failure_types"].title
+    assert "At no depth do the two intervals separate" in titles["written_against_executed"].takeaway
+    assert list(titles) == ["execution_by_depth", "reworded_by_depth", "written_against_executed", "failure_types", "training_curves"]
+    perfect = {finding.name: finding for finding in findings(tables(run, always(1.0)))}
+    assert perfect["failure_types"].title == "Every program was right."
+    assert "is not shown to change with depth" in perfect["execution_by_depth"].title
+
+
+def test_execution_against_writing_is_told_apart(run):
+    data = tables(run, always(1.0))
+    data.details["final_correct"] = 0
+    assert "intervals that do not overlap, at depth 1, 2 and 4" in written_against_executed(data.details).takeaway
+
+
+def test_what_was_not_run_is_said_so(run):
+    run.arms = ["answer_only"]
+    data = tables(run, always(1.0))
+    assert "can't answer the question" in sections.answer(data.details)[0]
+    assert "was not run" in written_against_executed(data.details).title
+    assert "No reworded split" in reworded_by_depth(data.details[data.details["template_shift"] == 0]).title
+    assert "No training log" in training_curves(data.training_log.iloc[:0]).title
+    page = build(run, data)
+    assert "Not run, though the suite has it: trace_stack_final" in page.render()
+
+
+def test_one_file_without_any_request(run):
+    html = build(run, tables(run, always(0.5))).render()
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!#|data:)""", html)
+    assert "http" not in re.sub(r"http://www\.w3\.org/[^\"' ]*|http://purl\.org/[^\"' ]*|http://creativecommons\.org/[^\"' ]*", "", html)
+    assert "@import" not in html and "url(" not in html.replace("url(#", "")
+    assert html.count("<h1") == 1
+    assert '<html lang="en">' in html
+
+
+def test_generated_text_is_inert_wherever_it_stands(run):
+    html = build(run, tables(run, always(0.0), text=HOSTILE)).render()
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "\x1b" not in html and "\u202e" not in html and "\0" not in html
+    assert "&lt;script&gt;" in html
+    assert "y" * (MAX_SHOWN + 1) not in html
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("a<b", "a&lt;b"), ("\x1b[0m", "\\u{1b}[0m"), ("\u202e", "\\u{202e}"), ("two\nlines", "two\nlines"), ("ünï", "ünï"), ("\ud800", "\\u{d800}"),
+])  # fmt: skip
+def test_inert(text, shown):
+    assert inert(text) == shown
+
+
+def test_tables_escape_cells_and_headings():
+    shown = table(pd.DataFrame({"<a>": ["<b>", None], "n": [1.23456, float("nan")]}), "<c>")
+    assert "<b>" not in shown and "<a>" not in shown and "<c>" not in shown
+    assert "1.235" in shown and "–" in shown
+
+
+def test_the_same_data_give_the_same_figures(run):
+    data = tables(run, always(0.5))
+    written = []
+    for _ in range(2):
+        for finding in findings(data):
+            save_figure(run, finding)
+        written.append({path.name: path.read_bytes() for path in (run.folder / "figures").iterdir()})
+    assert written[0] == written[1]
+    assert len(written[0]) == 10
+
+
+def test_the_coverage_sentence_says_when_intervals_overlap():
+    data = pd.DataFrame([
+        {"wording": "standard", "depth": 6, "every_opcode_trained": 1, "n": 5, "exec_accuracy": 0.8, "low": 0.4, "high": 0.9},
+        {"wording": "standard", "depth": 6, "every_opcode_trained": 0, "n": 5, "exec_accuracy": 0.2, "low": 0.1, "high": 0.6},
+    ])  # fmt: skip
+    assert sections.coverage_sentence(data, "Here") == (
+        "Here, at depth 6: 80.0% of 5 where every opcode was trained, 20.0% of 5 where one was not. The intervals overlap."
+    )
+    assert "no depth has both" in sections.coverage_sentence(data.iloc[:1], "Here")

@@ -1,0 +1,71 @@
+"""The committed results of suite local follow from the committed generations."""
+
+import re
+
+import pandas as pd
+import pytest
+from conftest import COMMITTED
+
+from depthstress.analysis import analyse, load_tables, score_run
+from depthstress.data import make_data
+from depthstress.runs import Run, read_jsonl
+from depthstress.tables import coverage, metrics, summary
+
+
+@pytest.fixture(scope="module")
+def run():
+    return Run("local", outputs=COMMITTED.parent)
+
+
+def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    """Equal to 12 digits: what a CSV holds is text."""
+    text, again = (pd.read_csv(pd.io.common.StringIO(frame.to_csv(index=False))) for frame in (one, other))
+    pd.testing.assert_frame_equal(text, again, check_dtype=False, rtol=1e-12)
+
+
+def test_the_summary_follows_from_the_generations(run, monkeypatch):
+    monkeypatch.setattr(Run, "examples", _examples_without_markers)
+    details = score_run(run)
+    assert len(details) == len(run.adapters) * len(run.suite.splits) * run.suite.evaluation.per_split
+    committed = load_tables(run)
+    same(metrics(details), committed.metrics)
+    same(summary(metrics(details)), committed.summary)
+    same(coverage(details).assign(depth=lambda t: t["depth"].astype(str)), committed.coverage.assign(depth=lambda t: t["depth"].astype(str)))
+    assert analyse is not None
+
+
+def _examples_without_markers(self, split, seed):
+    """The committed data, which has no marker: markers are of the machine that made it."""
+    from depthstress.tasks import Example
+
+    rows = read_jsonl(self.data(seed).folder / f"{split}.jsonl")
+    return [Example(**{**row, "steps": tuple(row["steps"]), "states": tuple(row["states"])}) for row in rows]
+
+
+def test_the_data_is_what_the_code_makes(run, tmp_path):
+    fresh = Run("local", outputs=tmp_path)
+    for seed in run.seeds:
+        make_data(fresh, seed)
+        for path in fresh.data(seed).files():
+            assert path.read_bytes() == (run.data(seed).folder / path.name).read_bytes(), path.name
+
+
+def test_single_operations_are_learned(run):
+    table = load_tables(run).summary
+    row = table[(table["arm"] == "program_stack") & (table["depth"] == 1)].iloc[0]
+    assert row["primary_accuracy_mean"] >= 0.9
+
+
+def test_the_report_says_what_the_tables_say(run):
+    from depthstress.report import sections
+
+    html = (run.folder / "report.html").read_text(encoding="utf-8")
+    for sentence in sections.answer(load_tables(run).details):
+        assert sentence in html
+    assert not re.search(r"/(root|home|work|tmp)/", html)
+
+
+def test_nothing_committed_names_a_path_of_one_machine(run):
+    for path in run.folder.rglob("*"):
+        if path.suffix in {".json", ".jsonl", ".csv", ".md", ".html", ".ipynb"} and "adapters" not in path.parts and "stale" not in path.parts:
+            assert not re.search(r"/(root|home|work|tmp)/", path.read_text(encoding="utf-8")), path.name

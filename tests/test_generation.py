@@ -89,6 +89,18 @@ def test_what_is_done_is_not_generated_again(ready, tiny_base, monkeypatch):
     evaluate_adapters(ready, tiny_base)
 
 
+def test_generations_without_a_marker_are_not_taken_for_ours(ready, tiny_base):
+    """As in a fresh clone, which has the committed texts of another machine's adapters but no markers."""
+    evaluate_adapters(ready, tiny_base)
+    first = generated(ready)
+    for folder in (ready.folder / "generations").iterdir():
+        (folder / "done.json").unlink()
+        texts = (folder / "generations.jsonl").read_text()
+        (folder / "generations.jsonl").write_text(texts.replace('"text": "', '"text": "SOMEBODY ELSE\'S '))
+    evaluate_adapters(ready, tiny_base)
+    assert generated(ready) == first
+
+
 def test_a_limit_leaves_the_rest_for_later(ready, tiny_base, monkeypatch):
     evaluate_adapters(ready, tiny_base, limit=2)
     assert len(read_rows(ready.generations(ARM, 101).folder)) == 4

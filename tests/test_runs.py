@@ -40,7 +40,7 @@ def test_other_inputs_make_it_again_and_keep_the_old(run, capsys):
     (lambda f: (f / "a.txt").unlink(), "a.txt is missing"),
     (lambda f: (f / "done.json").write_text("{"), "its done.json is damaged"),
     (lambda f: (f / "done.json").write_text("[]"), "its done.json is damaged"),
-    (lambda f: (f / "done.json").unlink(), "missing"),
+    (lambda f: (f / "done.json").unlink(), "it is not marked as done"),
 ])  # fmt: skip
 def test_damage_is_found_and_the_unit_made_again(run, damage, why):
     make(run, {"n": 1})
@@ -48,6 +48,7 @@ def test_damage_is_found_and_the_unit_made_again(run, damage, why):
     assert run.data(1).problem({"n": 1}) == why
     assert make(run, {"n": 1})
     assert run.data(1).is_done({"n": 1})
+    assert len(list((run.folder / "stale").iterdir())) == 1
 
 
 def test_an_unfinished_unit_is_not_done_and_what_it_has_is_kept(run):
@@ -91,7 +92,7 @@ def _make_slowly(outputs, results):
     results.put(work.needed)
 
 
-def test_two_processes_make_a_unit_once(tmp_path):
+def test_two_processes_make_a_unit_once(tmp_path, capfd):
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     processes = [context.Process(target=_make_slowly, args=(tmp_path, results)) for _ in range(2)]
@@ -99,6 +100,7 @@ def test_two_processes_make_a_unit_once(tmp_path):
         process.start()
     for process in processes:
         process.join(60)
+    assert "data/s1: another process works on it; waiting" in capfd.readouterr().out
     assert sorted([results.get(), results.get()]) == [False, True]
 
 

@@ -128,7 +128,7 @@ def evaluate(run: Run, base: Base, arm: str, seed: int, inputs: dict, limit: int
         work.whole = all(prompt.example_id in rows for prompt in everything)
         if work.whole:
             write_jsonl(unit.folder / FINISHED, (rows[prompt.example_id] for prompt in everything))
-            partial.unlink()
+            partial.unlink(missing_ok=True)
 
 
 def batches(base: Base, wanted: list[Prompt], size: int) -> Iterator[list[Prompt]]:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from .suites import ROOT, Model, Suite, load_model, load_suite
 from .tasks.base import Example
@@ -60,7 +60,7 @@ class Unit:
             marker = json.loads((self.folder / DONE).read_text(encoding="utf-8"))
             made_from, files = marker["inputs"], marker["files"]
         except FileNotFoundError:
-            return "missing"
+            return "it is not marked as done" if self.folder.is_dir() and self.files() else "missing"
         except (ValueError, KeyError, TypeError):
             return f"its {DONE} is damaged"
         if made_from != fingerprint(inputs):
@@ -81,7 +81,7 @@ class Unit:
         unfinished from the same inputs stays in the folder; anything else there is set aside first.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.run.folder / ".locks" / f"{self.name.replace('/', '-')}.lock"):
+        with self._lock():
             problem = self.problem(inputs)
             if problem is not None:
                 self._set_aside(problem, fingerprint(inputs))
@@ -89,6 +89,19 @@ class Unit:
             yield work
             if work and work.whole:
                 self._finish(inputs)
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        lock = FileLock(self.run.folder / ".locks" / f"{self.name.replace('/', '-')}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            print(f"{self.name}: another process works on it; waiting for it to end", flush=True)
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def files(self) -> list[Path]:
         """The unit's files, without its marker and what is unfinished."""
@@ -104,15 +117,18 @@ class Unit:
         write_json(self.folder / DONE, {"inputs": fingerprint(inputs), "files": files})
 
     def _set_aside(self, problem: str, inputs: str) -> None:
-        started = self.folder / ".inputs"
-        if (self.folder / DONE).exists() or (started.exists() and started.read_text() != inputs):
+        """Move away everything but what was begun from the same inputs."""
+        begun = self.folder / ".inputs"
+        if begun.exists() and begun.read_text(encoding="utf-8") == inputs:
+            return
+        if any(path.name != ".inputs" for path in self.folder.iterdir()):
             number = len(list((self.run.folder / "stale").glob("*"))) + 1
             aside = self.run.folder / "stale" / f"{self.name.replace('/', '-')}-{number}"
             aside.parent.mkdir(exist_ok=True)
             self.folder.rename(aside)
             self.folder.mkdir(parents=True)
             print(f"{self.name}: {problem}; set aside in stale/{aside.name} and made again", flush=True)
-        write_text(started, inputs)
+        write_text(begun, inputs)
 
 
 class Run:

@@ -20,6 +20,7 @@ from .runs import Run
 from .stages import NOTEBOOKS, STAGES, read_manifest, stage_inputs, stage_is_done
 
 UNITS = {"01_data": "examples", "02_train": "updates", "03_eval": "generations", "04_analysis": "generations", "05_report": "generations"}
+QUIET = ["--IPKernelApp.log_level=40"]  # else every kernel warns that it talks over local TCP
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -60,15 +61,17 @@ def run_stage(run: Run, stage: str) -> bool:
     started, inputs = time.monotonic(), stage_inputs(run, stage)
     with tempfile.TemporaryDirectory() as folder, _Watch(stage, Path(folder) / "progress"):
         try:
-            execute_notebook(str(NOTEBOOKS / f"{stage}.ipynb"), str(output), parameters, progress_bar=False)
+            execute_notebook(str(NOTEBOOKS / f"{stage}.ipynb"), str(output), parameters, progress_bar=False, extra_arguments=QUIET)
             problem = "" if stage_is_done(run, stage, inputs) else "the notebook ended before its stage was done"
+        except KeyboardInterrupt:
+            problem = "stopped"
         except PapermillExecutionError as error:
             problem = f"{error.ename}: {ANSI.sub('', str(error.evalue))}"
         except Exception as error:  # a dead kernel, a time-out: whatever papermill raises, say it in a line
             problem = f"{type(error).__name__}: {error}"
     if problem:
-        print(f"{stage:<12} failed after {duration(time.monotonic() - started)}: {problem}", flush=True)
-        print(f"The executed notebook with the error: {os.path.relpath(output)}. What was done is kept; the same command goes on from there.")
+        print(f"{stage:<12} not done after {duration(time.monotonic() - started)}: {problem}", flush=True)
+        print(f"The notebook as far as it came: {os.path.relpath(output)}. What was done is kept; the same command goes on from there.")
         return False
     rows = read_manifest(run)["stages"][stage]["rows"]
     print(f"{stage:<12} done after {duration(time.monotonic() - started)}, {rows} {UNITS[stage]}", flush=True)

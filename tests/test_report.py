@@ -60,13 +60,17 @@ def test_the_answer_follows_the_data(run):
     falls = " ".join(sections.answer(tables(run, lambda arm, split: float(split.depth == 1)).details))
     assert "It writes procedures of one operation as a program: 6 of 6 (100%, 95% interval 61% to 100%)" in falls
     assert "With 4 operations that falls to 0 of 6 (0%, 95% interval 0% to 39%)" in falls
-    assert "no difference between running a program and answering directly" in falls
+    assert "at no depth does this run show a difference from running the program" in falls
     holds = " ".join(sections.answer(tables(run, lambda arm, split: float(arm != "answer_only")).details))
     assert "does not show a loss with depth" in holds
-    assert "running the program recovers what answering directly loses" in holds
+    assert "With 4 operations running the program recovers what answering directly loses: 6 of 6" in holds
+    assert "Beyond that depth" not in holds
+    partly = " ".join(sections.answer(tables(run, lambda arm, split: float(arm != "answer_only" and split.depth == 1)).details))
+    assert "With one operation running the program recovers" in partly
+    assert "Beyond that depth this run shows no difference between the two." in partly
     reverse = " ".join(sections.answer(tables(run, lambda arm, split: float(arm == "answer_only")).details))
     assert "It has not fully learned" in reverse
-    assert "answering directly does better than the program" in reverse
+    assert "With 4 operations answering directly does better than the program" in reverse
 
 
 def test_the_figures_say_what_their_data_say(run):
@@ -146,6 +150,7 @@ def test_the_coverage_sentence_says_when_intervals_overlap():
         {"wording": "standard", "depth": 6, "every_opcode_trained": 0, "n": 5, "exec_accuracy": 0.2, "low": 0.1, "high": 0.6},
     ])  # fmt: skip
     assert sections.coverage_sentence(data, "Here") == (
-        "Here, at depth 6: 80.0% of 5 where every opcode was trained, 20.0% of 5 where one was not. The intervals overlap."
+        "Here, at depth 6: 80.0% of 5 (95% interval 40% to 90%) where every opcode was trained, "
+        "20.0% of 5 (95% interval 10% to 60%) where one was not. The intervals overlap."
     )
     assert "no depth has both" in sections.coverage_sentence(data.iloc[:1], "Here")

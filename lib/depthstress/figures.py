@@ -28,7 +28,7 @@ def by_depth(details: pd.DataFrame, reworded: bool) -> tuple[Figure, pd.DataFram
     """Primary accuracy by depth, a line an arm, on the standard or the reworded requests."""
     table = accuracy_table(details, reworded)
     with theme():
-        figure, axes = plt.subplots(figsize=SIZE)
+        figure, axes = _subplots(figsize=SIZE)
         for offset, (arm, rows) in enumerate(table.groupby("arm", sort=False)):
             _line(axes, rows, ARMS[arm].title, COLOURS[arm], MARKERS[arm], shift=(offset - 1.5) * 0.05)
         _depth_axes(axes, table, "executed (Answer only: written answer)")
@@ -42,7 +42,7 @@ def written_against_executed(details: pd.DataFrame, arm: str = "trace_stack_fina
     written = accuracy_table(own, reworded=False, column="final_correct").assign(read="answer, as written")
     table = pd.concat([executed, written], ignore_index=True)[["read", "depth", "n", "correct", "accuracy", "low", "high"]]
     with theme():
-        figure, axes = plt.subplots(figsize=SIZE)
+        figure, axes = _subplots(figsize=SIZE)
         for shift, (read, rows) in zip((-0.03, 0.03), table.groupby("read", sort=False)):
             is_executed = read.startswith("instructions")
             _line(axes, rows, read, COLOURS[arm] if is_executed else GREY, MARKERS[arm] if is_executed else "v", shift,
@@ -59,12 +59,12 @@ def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     shares = counts.div(counts.sum(axis=1), axis=0)
     arms = list(dict.fromkeys(programs["arm"]))
     with theme():
-        figure, panels = plt.subplots(1, max(len(arms), 1), figsize=(2.6 * max(len(arms), 1) + 1.6, 3.9), sharey=True, squeeze=False)
+        figure, panels = _subplots(1, max(len(arms), 1), figsize=(2.6 * max(len(arms), 1) + 1.6, 3.9), sharey=True, squeeze=False)
         for axes, arm in zip(panels[0], arms):
             _stack(axes, shares.loc[arm])
             axes.set_title(ARMS[arm].title)
         handles, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", ncols=3, bbox_to_anchor=(0.5, 0.02))
+        figure.legend(handles, labels, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.1))
     table = shares.assign(n=counts.sum(axis=1)).reset_index()
     return figure, table
 
@@ -72,7 +72,7 @@ def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
 def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     """Mean loss a target token by update, a line an arm (faint ones for single seeds); logarithmic."""
     with theme():
-        figure, axes = plt.subplots(figsize=SIZE)
+        figure, axes = _subplots(figsize=SIZE)
         for arm, rows in log.groupby("arm", sort=False):
             for _, one in rows.groupby("seed", sort=False):
                 axes.plot(one["step"], one["loss"], color=COLOURS[arm], alpha=0.25, linewidth=1)
@@ -85,6 +85,14 @@ def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
             axes.legend()
     last = log.groupby(["arm", "seed"], sort=False).agg(updates=("step", "max"), first_loss=("loss", "first"), last_loss=("loss", "last"))
     return figure, last.reset_index()
+
+
+def _subplots(*arguments, **options):
+    """`plt.subplots`, closed at once: the figure can still be drawn on, shown and saved, but a notebook does not
+    show it a second time by itself."""
+    figure, axes = plt.subplots(*arguments, **options)
+    plt.close(figure)
+    return figure, axes
 
 
 def _line(axes, rows: pd.DataFrame, label: str, colour: str, marker: str, shift: float = 0.0, style: str = "-") -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pandas as pd
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from .. import figures
@@ -53,7 +52,6 @@ def save_figure(run: Run, finding: Finding) -> None:
     """Write a finding's figure and data to `figures/`."""
     write_text(run.folder / "figures" / f"{finding.name}.svg", svg(finding.figure))
     write_text(run.folder / "figures" / f"{finding.name}.csv", finding.data.to_csv(index=False, lineterminator="\n"))
-    plt.close(finding.figure)
 
 
 def execution_by_depth(details: pd.DataFrame) -> Finding:
@@ -169,11 +167,17 @@ def _depth_title(data: pd.DataFrame) -> str:
 
 
 def _depth_takeaway(data: pd.DataFrame) -> str:
-    sentences = []
-    for arm in data["arm"].unique():
-        first, last = _ends(data, arm)
-        sentences.append(f"{ARMS[arm].title}: {_count(first)} at depth {first.depth}, {_count(last)} at depth {last.depth}")
-    return "; ".join(sentences) + "."
+    if data.empty:
+        return "Nothing was evaluated on the standard requests."
+    ends = {arm: _ends(data, arm) for arm in data["arm"].unique()}
+    lost = [ARMS[arm].title for arm, (first, last) in ends.items() if last.high < first.low]
+    first, last = ends[_best_program(data) or data["arm"].iloc[0]]
+    sentence = f"{ARMS[first.arm].title} is right in {_count(first)} at depth {first.depth} and in {_count(last)} at depth {last.depth}."
+    if first.depth == last.depth:
+        return sentence
+    if not lost:
+        return f"{sentence} No arm loses from the shallowest to the deepest split by more than the intervals allow."
+    return f"{sentence} Between these two depths the intervals do not overlap for {len(lost)} of {len(ends)} arms: {', '.join(lost)}."
 
 
 def _best_program(data: pd.DataFrame) -> str | None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 from IPython.display import HTML, Markdown, display
-from matplotlib import pyplot as plt
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -59,7 +58,6 @@ class Page:
     def figure(self, finding: Finding) -> None:
         """A figure with its title (what it shows), how to read it, the takeaway, a technical framing, and its data."""
         drawing = svg(finding.figure)
-        plt.close(finding.figure)
         labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(f"{finding.title} {finding.takeaway}")}" ', 1)
         entries = (("How to read it", finding.reading), ("Takeaway", finding.takeaway), ("Technical framing", finding.framing))
         notes = "".join(f"<dt>{term}</dt><dd>{escape(words)}</dd>" for term, words in entries)

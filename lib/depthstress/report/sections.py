@@ -53,16 +53,22 @@ def answer(details: pd.DataFrame) -> list[str]:
         sentences.append(f"With {_operations(deep)} that falls to {_says(last)}.")
     else:
         sentences.append(f"With {_operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth.")
-    written = cell_rate(details, "answer_only", deep)
-    if written is not None:
-        if last.low > written.high:
-            verdict = "so running the program recovers what answering directly loses."
-        elif written.low > last.high:
-            verdict = "so answering directly does better than the program."
-        else:
-            verdict = "so at this depth the run shows no difference between running a program and answering directly."
-        sentences.append(f"Written directly, the answer to {_operations(deep)} is right in {_says(written)}, {verdict}")
+    if "answer_only" in set(details["arm"]):
+        sentences.append(_against_answering(details, arm, depths))
     return sentences
+
+
+def _against_answering(details: pd.DataFrame, arm: str, depths: list[int]) -> str:
+    """The program, executed, against the answer written directly: at the deepest depth where they differ, else at the deepest."""
+    pairs = {depth: (cell_rate(details, arm, depth), cell_rate(details, "answer_only", depth)) for depth in depths}
+    apart = [depth for depth, (ran, wrote) in pairs.items() if ran.low > wrote.high or wrote.low > ran.high]
+    if not apart:
+        ran, wrote = pairs[depths[-1]]
+        return f"Answering directly gets {_says(wrote)} with {_operations(depths[-1])}; at no depth does this run show a difference from running the program."
+    ran, wrote = pairs[apart[-1]]
+    verdict = "running the program recovers what answering directly loses" if ran.value > wrote.value else "answering directly does better than the program"
+    text = f"With {_operations(apart[-1])} {verdict}: {_says(ran)} against {_says(wrote)}."
+    return text if apart[-1] == depths[-1] else f"{text} Beyond that depth this run shows no difference between the two."
 
 
 def method(page: Page, run: Run) -> None:
@@ -70,12 +76,15 @@ def method(page: Page, run: Run) -> None:
     seed, suite = run.seeds[0], run.suite
     split = suite.splits[min(1, len(suite.splits) - 1)]
     example = run.examples(split.name, seed)[0]
+    train, evaluation = suite.train, suite.evaluation
+    depths = ", ".join(map(str, train.depths))
     page.text(
-        f"**Tasks.** Six families of procedures (string, number, table, date, list, path). Every step changes the value, no answer is empty, no gold program stands in "
-        f"two splits. **Training.** One LoRA adapter for each arm and seed on {run.model.title} ({run.model.weights} weights, {run.model.compute} compute), with loss on the target "
-        f"alone, on {suite.train.examples} examples of depth {', '.join(map(str, suite.train.depths))}, {suite.train.updates} updates of {suite.train.batch_size * suite.train.grad_accum}. "
-        f"**Evaluation.** {len(suite.splits)} splits of {suite.evaluation.per_split}, greedy, at most {suite.evaluation.max_new_tokens} new tokens. "
-        "**Scoring.** Instructions are executed by a total, bounded interpreter; its value must equal the gold answer exactly."
+        "**Tasks.** Six families of procedures: string, number, table, date, list, path. Every step changes the value, no answer is empty, and no gold program stands in two splits. "
+        "Depth is the number of operations. Reworded requests use words and frames that training never shows.",
+        f"**Training.** One LoRA adapter for each arm and seed on {run.model.title} ({run.model.weights} weights, {run.model.compute} compute), with loss on the target alone: "
+        f"{train.examples} examples of depth {depths}, {train.updates} updates of {train.batch_size * train.grad_accum}.",
+        f"**Evaluation.** {len(suite.splits)} splits of {evaluation.per_split} tasks a seed, greedy, at most {evaluation.max_new_tokens} new tokens.",
+        "**Scoring.** Instructions are executed by a deterministic interpreter; its value must equal the gold answer exactly. Answer only is scored by its first written answer.",
     )
     rows = [{"arm": ARMS[arm].title, "asked": ARMS[arm].instruction, "target": code(ARMS[arm].target(example))} for arm in run.arms]
     page.text(f"One task of split `{split.name}` (`{example.id}`), and what each arm is asked for:")
@@ -105,7 +114,7 @@ def coverage_sentence(table: pd.DataFrame, where: str) -> str:
         return f"{where} no depth has both kinds of procedures."
     rows = standard[standard["depth"] == both[-1]].set_index("every_opcode_trained")
     yes, no = rows.loc[1], rows.loc[0]
-    text = f"{where}, at depth {both[-1]}: {percent(yes.exec_accuracy)} of {int(yes.n)} where every opcode was trained, {percent(no.exec_accuracy)} of {int(no.n)} where one was not."
+    text = f"{where}, at depth {both[-1]}: {_of(yes)} where every opcode was trained, {_of(no)} where one was not."
     return text if yes.low > no.high or no.low > yes.high else text + " The intervals overlap."
 
 
@@ -150,9 +159,10 @@ def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
         standard = merged[(merged["template_shift"] == 0) & merged["arm"].isin(["answer_only", "trace_stack_final", "program_stack"])]
         merged = standard[standard["depth"].isin([standard["depth"].min(), standard["depth"].max()])]
     difference = 100 * (merged["primary_accuracy_mean"] - merged["primary_accuracy_mean_published"])
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "arm": merged["arm"].map(lambda arm: ARMS[arm].title),
+            "requests": [f"depth {depth}, {'reworded' if shift else 'standard'}" for depth, shift in zip(merged["depth"], merged["template_shift"])],
             "split": merged["split"],
             "this run": merged["primary_accuracy_mean"].map(percent),
             "95% interval": [f"{low:.0%} to {high:.0%}" for low, high in zip(merged["primary_accuracy_low"], merged["primary_accuracy_high"])],
@@ -162,6 +172,7 @@ def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
             "difference": difference.map(lambda points: "–" if pd.isna(points) else f"{points:+.1f}"),
         }
     )
+    return table.drop(columns="split") if short else table
 
 
 def limits(page: Page, run: Run, tables: Tables) -> None:
@@ -226,6 +237,10 @@ def _coverage_table(table: pd.DataFrame) -> pd.DataFrame:
             "95% interval": [f"{low:.0%} to {high:.0%}" for low, high in zip(table["low"], table["high"])],
         }
     )
+
+
+def _of(row) -> str:
+    return f"{percent(row.exec_accuracy)} of {int(row.n)} (95% interval {row.low:.0%} to {row.high:.0%})"
 
 
 def _says(rate) -> str:

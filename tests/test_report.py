@@ -30,7 +30,9 @@ def tables(run, right, text=None) -> Tables:
                 rows.append(detail({"suite": "smoke", "run": "smoke"}, example, generation, {"PUSH", "ADD", "SUB", "MUL"}))
     details = pd.DataFrame(rows)
     by_cell = metrics(details)
-    log = pd.DataFrame([{"arm": arm, "seed": 101, "step": n, "loss": 1 / n, "target_tokens": 9, "lr": 0.1} for arm in run.arms for n in (1, 2)])
+    log = pd.DataFrame(
+        [{"arm": arm, "seed": 101, "step": n, "loss": 1 / n, "target_tokens": 9, "lr": 0.1} for arm in run.arms for n in (1, 2)]
+    )
     complete = pd.DataFrame([{"arm": arm, "seed": 101, "generations": 24, "expected": 24} for arm in run.arms])
     empty = pd.DataFrame(columns=["arm", "seed", "adapter", "updates", "last_loss", "bytes", "sha256"])
     return Tables(details, by_cell, summary(by_cell), coverage(details), log, empty, complete)

@@ -1,8 +1,9 @@
 """The committed report in a real browser, offline."""
 
 import pytest
-from conftest import COMMITTED
 from playwright.sync_api import sync_playwright
+
+from conftest import COMMITTED
 
 pytestmark = pytest.mark.browser
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]

@@ -4,11 +4,12 @@ import re
 
 import pandas as pd
 import pytest
-from conftest import COMMITTED
 
-from depthstress.analysis import analyse, load_tables, score_run
+from conftest import COMMITTED
+from depthstress.analysis import load_tables, score_run
 from depthstress.data import make_data
 from depthstress.runs import Run, read_jsonl
+from depthstress.suites import ROOT
 from depthstress.tables import coverage, metrics, summary
 
 
@@ -30,8 +31,9 @@ def test_the_summary_follows_from_the_generations(run, monkeypatch):
     committed = load_tables(run)
     same(metrics(details), committed.metrics)
     same(summary(metrics(details)), committed.summary)
-    same(coverage(details).assign(depth=lambda t: t["depth"].astype(str)), committed.coverage.assign(depth=lambda t: t["depth"].astype(str)))
-    assert analyse is not None
+    same(
+        coverage(details).assign(depth=lambda t: t["depth"].astype(str)), committed.coverage.assign(depth=lambda t: t["depth"].astype(str))
+    )
 
 
 def _examples_without_markers(self, split, seed):
@@ -65,7 +67,15 @@ def test_the_report_says_what_the_tables_say(run):
     assert not re.search(r"/(root|home|work|tmp)/", html)
 
 
+def test_the_readme_says_what_the_report_says(run):
+    from depthstress.report import sections
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for sentence in sections.answer(load_tables(run).details):
+        assert sentence in readme
+
+
 def test_nothing_committed_names_a_path_of_one_machine(run):
     for path in run.folder.rglob("*"):
-        if path.suffix in {".json", ".jsonl", ".csv", ".md", ".html", ".ipynb"} and "adapters" not in path.parts and "stale" not in path.parts:
+        if path.suffix in {".json", ".jsonl", ".csv", ".md", ".html", ".ipynb"} and not {"adapters", "stale"} & set(path.parts):
             assert not re.search(r"/(root|home|work|tmp)/", path.read_text(encoding="utf-8")), path.name

@@ -13,7 +13,9 @@ def details(**changes) -> pd.DataFrame:
         "exec_correct": 0, "valid_exec": 0, "final_correct": 0, "has_final": 0, "exact_program": 0, "several_finals": 0, "end": "eos",
         "new_tokens": 10, "prefix_accuracy": 0.5, "length": "under", "failure_type": "invalid_or_unexecutable",
     }  # fmt: skip
-    right = base | {"exec_correct": 1, "valid_exec": 1, "length": "exact", "failure_type": "correct_exact", "prefix_accuracy": 1.0} | changes
+    right = (
+        base | {"exec_correct": 1, "valid_exec": 1, "length": "exact", "failure_type": "correct_exact", "prefix_accuracy": 1.0} | changes
+    )
     rows = [base | {"seed": 1, "family": "string"}, right | {"seed": 1, "family": "number"}, right | {"seed": 2, "family": "string"},
             right | {"seed": 2, "family": "number", "end": "limit"}]  # fmt: skip
     return pd.DataFrame([row | {"primary_correct": row["exec_correct"]} for row in rows])

@@ -11,7 +11,18 @@ from depthstress.data import TRAIN, make_data
 from depthstress.formats import ARMS
 from depthstress.models import new_adapter, trained_adapter
 from depthstress.progress import Progress
-from depthstress.training import CHECKPOINT, IGNORED, Row, adapter_inputs, collate, encode, order, target_loss, train_adapter, train_adapters
+from depthstress.training import (
+    CHECKPOINT,
+    IGNORED,
+    Row,
+    adapter_inputs,
+    collate,
+    encode,
+    order,
+    target_loss,
+    train_adapter,
+    train_adapters,
+)
 
 ARM = "program_stack"
 

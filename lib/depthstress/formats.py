@@ -42,13 +42,21 @@ def _numbered(example: Example) -> str:
 ARMS: dict[str, Arm] = {
     arm.name: arm
     for arm in (
-        Arm("answer_only", "Answer only", "Carry out the procedure and write its result.", False,
-            lambda example: f"FINAL: {example.answer}\n"),
-        Arm("trace_stack_final", "Trace, with answer",
-            "Write the procedure as numbered stack instructions, then its result.", True,
-            lambda example: f"{_numbered(example)}FINAL {example.answer}\n"),
+        Arm(
+            "answer_only",
+            "Answer only",
+            "Carry out the procedure and write its result.",
+            False,
+            lambda example: f"FINAL: {example.answer}\n",
+        ),
+        Arm(
+            "trace_stack_final",
+            "Trace, with answer",
+            "Write the procedure as numbered stack instructions, then its result.",
+            True,
+            lambda example: f"{_numbered(example)}FINAL {example.answer}\n",
+        ),
         Arm("trace_stack_no_final", "Trace", "Write the procedure as numbered stack instructions.", True, _numbered),
-        Arm("program_stack", "Program", "Write the procedure as stack instructions.", True,
-            lambda example: f"{example.program}\n"),
+        Arm("program_stack", "Program", "Write the procedure as stack instructions.", True, lambda example: f"{example.program}\n"),
     )
 }

@@ -22,7 +22,6 @@ from .runs import MissingInput, Run, fingerprint, json_line, write_jsonl
 from .training import adapter_inputs
 
 
-
 @dataclass(frozen=True)
 class Text:
     """What a model wrote, why it ended ("eos" or "limit"), and how many tokens it wrote before the end token."""
@@ -86,7 +85,9 @@ def generation_inputs(run: Run, arm: str, seed: int) -> dict:
     """What an adapter's generations are made from. Raises MissingInput where 02_train has not made the adapter."""
     unit = run.adapter(arm, seed)
     if problem := unit.problem(adapter_inputs(run, arm, seed)):
-        raise MissingInput(f"no adapter for {arm}, seed {seed}: {run.shown(unit.folder)}: {problem}. Make it with:\n    {run.papermill('02_train')}")
+        raise MissingInput(
+            f"no adapter for {arm}, seed {seed}: {run.shown(unit.folder)}: {problem}. Make it with:\n    {run.papermill('02_train')}"
+        )
     return {
         "schema": 1,
         "adapter": unit.digest(),

@@ -92,7 +92,7 @@ def parse(text: str) -> tuple[Instruction, ...]:
     program: list[Instruction] = []
     for line in text[:MAX_CHARACTERS].splitlines():
         line = line.strip(_LINE_EDGES)
-        line = line[match.end():] if (match := _STEP_PREFIX.match(line)) else line
+        line = line[match.end() :] if (match := _STEP_PREFIX.match(line)) else line
         words = line.split(None, 1)
         if not words or line.startswith("#") or _FINAL.search(line) or _BARE_FINAL.fullmatch(line):
             continue
@@ -147,7 +147,7 @@ class _Machine:
         takes = opcode.takes * 2 if opcode.stack_form and not operands else opcode.takes
         if len(self.stack) < len(takes):
             raise _Stop(Reason.EMPTY_STACK, f"{opcode.name} needs {len(takes)} on the stack, there are {len(self.stack)}")
-        taken = [self._take_as(kind, value) for kind, value in zip(takes, self.stack[len(self.stack) - len(takes):])]
+        taken = [self._take_as(kind, value) for kind, value in zip(takes, self.stack[len(self.stack) - len(takes) :])]
         try:
             result = opcode.effect(self.table, *taken, *operands)
         except KeyError as error:
@@ -157,7 +157,7 @@ class _Machine:
         if opcode.leaves is None:
             self.table = result
         else:
-            del self.stack[len(self.stack) - len(takes):]
+            del self.stack[len(self.stack) - len(takes) :]
             self.stack.append(_bounded(result))
 
     def _operands(self, opcode: Opcode, instruction: Instruction) -> list:

@@ -134,7 +134,9 @@ def _take_off(base: Base, model: PeftModel) -> None:
 
 def save_adapter(model: PeftModel, folder: Path, settings: Model) -> None:
     """Write the adapter as peft reads it: safetensors and its config, the same bytes for the same weights."""
-    weights = {name: weight.detach().cpu().contiguous() for name, weight in get_peft_model_state_dict(model, save_embedding_layers=False).items()}
+    weights = {
+        name: weight.detach().cpu().contiguous() for name, weight in get_peft_model_state_dict(model, save_embedding_layers=False).items()
+    }
     write_bytes(folder / "adapter_model.safetensors", save(dict(sorted(weights.items())), metadata={"format": "pt"}))
     config = model.peft_config[ADAPTER_NAME].to_dict()
     config["target_modules"] = sorted(config["target_modules"])  # a set, in no fixed order

@@ -62,7 +62,13 @@ def run_stage(run: Run, stage: str) -> bool:
     with tempfile.TemporaryDirectory() as folder, _Watch(stage, Path(folder) / "progress"):
         try:
             # relative, as the executed copy keeps both paths
-            execute_notebook(os.path.relpath(NOTEBOOKS / f"{stage}.ipynb"), os.path.relpath(output), parameters, progress_bar=False, extra_arguments=QUIET)
+            execute_notebook(
+                os.path.relpath(NOTEBOOKS / f"{stage}.ipynb"),
+                os.path.relpath(output),
+                parameters,
+                progress_bar=False,
+                extra_arguments=QUIET,
+            )
             problem = "" if stage_is_done(run, stage, inputs) else "the notebook ended before its stage was done"
         except KeyboardInterrupt:
             problem = "stopped"

@@ -185,9 +185,7 @@ def test_a_wrong_parameter_is_refused_before_any_work(tmp_path, parameters, mess
 
 
 def test_papermill_as_a_library_gets_the_same_checks(tmp_path):
-    script = (
-        "import sys, papermill; papermill.execute_notebook(sys.argv[1], sys.argv[2], parameters={'suit': 'smoke'}, progress_bar=False)"
-    )
+    script = "import sys, papermill; papermill.execute_notebook(sys.argv[1], sys.argv[2], parameters={'suit': 'smoke'}, progress_bar=False)"
     log = tmp_path / "log"
     command = [sys.executable, "-c", script, str(NOTEBOOKS / "01_data.ipynb"), str(tmp_path / "out.ipynb")]
     assert redirected(tmp_path, command, log) != 0

@@ -31,7 +31,9 @@ def test_a_longer_split_begins_with_the_shorter_one():
 
 def test_families_and_depths_take_turns():
     examples = make_split("t", "s", 5, 48, [1, 2], "standard", "full", set())
-    assert Counter((e.family, e.depth) for e in examples) == Counter({(f, d): 4 for f in ("string", "number", "table", "date", "list", "path") for d in (1, 2)})
+    assert Counter((e.family, e.depth) for e in examples) == Counter(
+        {(f, d): 4 for f in ("string", "number", "table", "date", "list", "path") for d in (1, 2)}
+    )
 
 
 def test_no_program_twice_and_a_planted_one_is_avoided():

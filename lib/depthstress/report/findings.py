@@ -97,9 +97,7 @@ def written_against_executed(details: pd.DataFrame) -> Finding:
     if not data.empty:
         deepest = data["depth"].max()
         executed, written = (next(data[(data["depth"] == deepest) & (data["read"] == read)].itertuples()) for read in data["read"].unique())
-        title = (
-            f"At depth {deepest} the instructions, executed, are right in {_percent(executed)}; the answer written below them in {_percent(written)}."
-        )
+        title = f"At depth {deepest} the instructions, executed, are right in {_percent(executed)}; the answer written below them in {_percent(written)}."
         ahead = [
             int(depth)
             for depth, rows in data.groupby("depth")

@@ -44,8 +44,10 @@ def cell(value: object) -> str:
 
 def _is_number(column: pd.Series) -> bool:
     """Whether a column holds numbers, or texts that all read like one ("86.7%", "-3.1", "–")."""
-    return pd.api.types.is_numeric_dtype(column) or bool(len(column)) and all(
-        isinstance(value, str) and _NUMBER.fullmatch(value) for value in column
+    return (
+        pd.api.types.is_numeric_dtype(column)
+        or bool(len(column))
+        and all(isinstance(value, str) and _NUMBER.fullmatch(value) for value in column)
     )
 
 

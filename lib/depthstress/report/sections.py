@@ -52,7 +52,9 @@ def answer(details: pd.DataFrame) -> list[str]:
     if last.high < first.low:
         sentences.append(f"With {_operations(deep)} that falls to {_says(last)}.")
     else:
-        sentences.append(f"With {_operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth.")
+        sentences.append(
+            f"With {_operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth."
+        )
     if "answer_only" in set(details["arm"]):
         sentences.append(_against_answering(details, arm, depths))
     return sentences
@@ -66,7 +68,11 @@ def _against_answering(details: pd.DataFrame, arm: str, depths: list[int]) -> st
         ran, wrote = pairs[depths[-1]]
         return f"Answering directly gets {_says(wrote)} with {_operations(depths[-1])}; at no depth does this run show a difference from running the program."
     ran, wrote = pairs[apart[-1]]
-    verdict = "running the program recovers what answering directly loses" if ran.value > wrote.value else "answering directly does better than the program"
+    verdict = (
+        "running the program recovers what answering directly loses"
+        if ran.value > wrote.value
+        else "answering directly does better than the program"
+    )
     text = f"With {_operations(apart[-1])} {verdict}: {_says(ran)} against {_says(wrote)}."
     return text if apart[-1] == depths[-1] else f"{text} Beyond that depth this run shows no difference between the two."
 
@@ -90,7 +96,12 @@ def method(page: Page, run: Run) -> None:
     page.text(f"One task of split `{split.name}` (`{example.id}`), and what each arm is asked for:")
     page.table(pd.DataFrame([{"request": code(example.request), "answer": example.answer}]), "The task", raw=("request",))
     page.table(pd.DataFrame(rows), "The arms differ only in what must be written", raw=("target",))
-    page.table(pd.DataFrame([{"instructions": code(reference_card(), limit=10_000)}]), "The instruction set", raw=("instructions",), fold="The instruction set")
+    page.table(
+        pd.DataFrame([{"instructions": code(reference_card(), limit=10_000)}]),
+        "The instruction set",
+        raw=("instructions",),
+        fold="The instruction set",
+    )
 
 
 def coverage_section(page: Page, run: Run, tables: Tables) -> None:
@@ -139,8 +150,12 @@ def full_table(tables: Tables) -> pd.DataFrame:
             "seeds": summary["runs"],
             "n": summary["n_total"],
             "primary": summary["primary_accuracy_mean"].map(percent),
-            "95% interval": [f"{low:.0%} to {high:.0%}" for low, high in zip(summary["primary_accuracy_low"], summary["primary_accuracy_high"])],
-            "deviation over seeds": [percent(std) if runs > 1 else "one seed" for std, runs in zip(summary["primary_accuracy_std"], summary["runs"])],
+            "95% interval": [
+                f"{low:.0%} to {high:.0%}" for low, high in zip(summary["primary_accuracy_low"], summary["primary_accuracy_high"])
+            ],
+            "deviation over seeds": [
+                percent(std) if runs > 1 else "one seed" for std, runs in zip(summary["primary_accuracy_std"], summary["runs"])
+            ],
             "executed": summary["exec_accuracy_mean"].map(percent),
             "valid": summary["valid_exec_rate_mean"].map(percent),
             "written": summary["final_accuracy_mean"].map(percent),
@@ -162,10 +177,14 @@ def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "arm": merged["arm"].map(lambda arm: ARMS[arm].title),
-            "requests": [f"depth {depth}, {'reworded' if shift else 'standard'}" for depth, shift in zip(merged["depth"], merged["template_shift"])],
+            "requests": [
+                f"depth {depth}, {'reworded' if shift else 'standard'}" for depth, shift in zip(merged["depth"], merged["template_shift"])
+            ],
             "split": merged["split"],
             "this run": merged["primary_accuracy_mean"].map(percent),
-            "95% interval": [f"{low:.0%} to {high:.0%}" for low, high in zip(merged["primary_accuracy_low"], merged["primary_accuracy_high"])],
+            "95% interval": [
+                f"{low:.0%} to {high:.0%}" for low, high in zip(merged["primary_accuracy_low"], merged["primary_accuracy_high"])
+            ],
             "n": merged["n_total"],
             "published": merged["primary_accuracy_mean_published"].map(percent),
             "n, published": merged["n_total_published"].map(lambda n: "–" if pd.isna(n) else int(n)),
@@ -200,7 +219,10 @@ def configuration(run: Run) -> pd.DataFrame:
     """The suite and the model, a row a setting."""
     settings = pd.json_normalize({"suite": run.suite.model_dump(exclude={"splits"}), "model": run.model.model_dump()}).iloc[0]
     rows = [{"setting": name, "value": str(value)} for name, value in settings.items()]
-    rows += [{"setting": f"suite.splits.{s.name}", "value": f"depth {s.depth}, {s.wording} wording, {s.primitives} primitives"} for s in run.suite.splits]
+    rows += [
+        {"setting": f"suite.splits.{s.name}", "value": f"depth {s.depth}, {s.wording} wording, {s.primitives} primitives"}
+        for s in run.suite.splits
+    ]
     return pd.DataFrame(rows)
 
 
@@ -210,8 +232,14 @@ def provenance(page: Page, run: Run, tables: Tables) -> None:
     facts = {"run": run.name, "commit": manifest.get("commit"), "code sha256": manifest.get("code_sha256"), **manifest.get("versions", {}),
              **{name: value or "none" for name, value in manifest.get("hardware", {}).items()}}  # fmt: skip
     page.table(pd.DataFrame([{"what": name, "value": str(value)} for name, value in facts.items()]), "Code, versions and machine")
-    stages = [{"stage": name, "finished (UTC)": stage["finished"], "seconds": stage["seconds"], "rows": stage["rows"]} for name, stage in sorted(manifest.get("stages", {}).items())]
-    page.table(pd.DataFrame(stages, columns=["stage", "finished (UTC)", "seconds", "rows"]), "Stages, each as it last ran; what is done already is not done again, so a repeated stage is short")
+    stages = [
+        {"stage": name, "finished (UTC)": stage["finished"], "seconds": stage["seconds"], "rows": stage["rows"]}
+        for name, stage in sorted(manifest.get("stages", {}).items())
+    ]
+    page.table(
+        pd.DataFrame(stages, columns=["stage", "finished (UTC)", "seconds", "rows"]),
+        "Stages, each as it last ran; what is done already is not done again, so a repeated stage is short",
+    )
     if len(tables.checkpoints):
         page.table(tables.checkpoints.drop(columns="bytes"), "Adapters", fold="Adapters and their hashes")
     files = [{"file": name, "sha256": digest} for name, digest in manifest.get("files", {}).items()]

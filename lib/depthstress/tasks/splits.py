@@ -45,9 +45,7 @@ def make_split(
     return examples
 
 
-def _example(
-    procedure: Procedure, worded: Wording, rng: random.Random, name: str, split: str, seed: int, wording: str
-) -> Example:
+def _example(procedure: Procedure, worded: Wording, rng: random.Random, name: str, split: str, seed: int, wording: str) -> Example:
     steps = tuple(worded.step(rng, opcode, operands) for opcode, operands in procedure.operations)
     execution = execute(parse(procedure.program))
     assert execution.value is not None, f"{name}: the gold program fails: {execution.error}"

@@ -41,13 +41,12 @@ def small_run(tmp_path) -> Run:
     return Run(suite, model, outputs=tmp_path / "outputs")
 
 
-@pytest.fixture
-def tiny_base(small_run):
-    """A Llama of two layers with random weights and a byte tokenizer, as `models.load_base` would return it."""
+def tiny(settings, config_class, model_class):
+    """A model of two layers with random weights and a byte tokenizer, as `models.load_base` would return it."""
     import torch
     from tokenizers import Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     from depthstress.models import Base
 
@@ -57,10 +56,28 @@ def tiny_base(small_run):
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>")
     torch.manual_seed(0)
-    config = LlamaConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-                         num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.eos_token_id)  # fmt: skip
-    model = LlamaForCausalLM(config).requires_grad_(False).eval()
-    return Base(small_run.model, model, tokenizer, torch.device("cpu"), (tokenizer.eos_token_id,))
+    config = config_class(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, head_dim=8,
+        num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    model = model_class(config).requires_grad_(False).eval()
+    return Base(settings, model, tokenizer, torch.device("cpu"), (tokenizer.eos_token_id,))
+
+
+@pytest.fixture
+def tiny_base(small_run):
+    """A tiny Llama, the bundled model's architecture."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return tiny(small_run.model, LlamaConfig, LlamaForCausalLM)
+
+
+@pytest.fixture
+def tiny_qwen3(small_run):
+    """A tiny Qwen3, the published model's architecture."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    return tiny(small_run.model, Qwen3Config, Qwen3ForCausalLM)
 
 
 @pytest.fixture

@@ -1,16 +1,17 @@
 """Generation on a tiny model: batches, ends, and that stopping changes nothing."""
 
-import json
 import shutil
 
 import pytest
 import torch
 
-from depthstress.analysis import PARTIAL, analyse, load_tables, read_rows
+from depthstress.analysis import PARTIAL, analyse, checked_texts, load_tables, read_rows, score_texts
 from depthstress.data import make_data
-from depthstress.generation import HfEngine, batches, evaluate_adapters, generation_inputs, prompts
-from depthstress.runs import MissingInput
+from depthstress.generation import HfEngine, Text, batches, evaluate_adapters
+from depthstress.inputs import generation_inputs, prompts
+from depthstress.runs import Run
 from depthstress.training import train_adapters
+from depthstress.units import MissingInput
 
 ARM = "program_stack"
 
@@ -114,6 +115,15 @@ def test_a_limit_leaves_the_rest_for_later(ready, tiny_base, monkeypatch):
     assert generated(ready) == limited
 
 
+def test_the_published_models_architecture_goes_the_same_way(small_run, tiny_qwen3):
+    make_data(small_run, 101)
+    train_adapters(small_run, tiny_qwen3)
+    evaluate_adapters(small_run, tiny_qwen3)
+    tables = analyse(small_run)
+    assert len(tables.details) == 24
+    assert tables.training_log.groupby("arm")["loss"].last().lt(tables.training_log.groupby("arm")["loss"].first()).all()
+
+
 def test_a_missing_adapter_names_the_command(small_run, tiny_base):
     make_data(small_run, 101)
     with pytest.raises(MissingInput, match="(?s)no adapter for answer_only, seed 101: .*missing.*papermill 02_train.ipynb -p suite smoke"):
@@ -126,7 +136,7 @@ def test_a_changed_adapter_makes_generations_stale(ready, tiny_base):
     ready.suite = ready.suite.model_copy(update={"evaluation": ready.suite.evaluation.model_copy(update={"max_new_tokens": 9})})
     assert generation_inputs(ready, ARM, 101) != before
     evaluate_adapters(ready, tiny_base)
-    assert (ready.folder / "stale" / "generations-program_stack-s101-2").exists()
+    assert (ready.folder / "stale" / "generations-program_stack-s101-1").exists()
 
 
 def test_a_damaged_adapter_is_not_used(ready, tiny_base):
@@ -147,12 +157,59 @@ def test_tables_read_back_as_they_were_written(ready, tiny_base):
 
 def test_a_generation_of_another_prompt_is_refused(ready, tiny_base):
     evaluate_adapters(ready, tiny_base)
+    texts = checked_texts(ready)
+    texts[ARM, 101][3]["prompt_sha256"] = "0" * 64
+    with pytest.raises(ValueError, match=f"the generation of {texts[ARM, 101][3]['example_id']} was made from another prompt"):
+        score_texts(ready, texts)
+
+
+def test_generations_that_are_damaged_unmarked_or_of_other_settings_are_not_analysed(ready, tiny_base):
+    evaluate_adapters(ready, tiny_base)
+    analyse(ready)
     path = ready.generations(ARM, 101).folder / "generations.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows[3]["prompt_sha256"] = "0" * 64
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(ValueError, match=f"the generation of {rows[3]['example_id']} was made from another prompt"):
+    content = path.read_text()
+    path.write_text(content.replace("eos", "limit").replace("limit", "eos", 1))
+    for work in (analyse, load_tables):
+        with pytest.raises(MissingInput, match="(?s)program_stack-s101: generations.jsonl was changed.*papermill 03_eval"):
+            work(ready)
+    path.write_text(content)
+    assert load_tables(ready)
+    marker = path.parent / "done.json"
+    marked = marker.read_text()
+    marker.unlink()
+    with pytest.raises(MissingInput, match="it is not marked as done"):
         analyse(ready)
+    marker.write_text(marked)
+    ready.suite = ready.suite.model_copy(update={"evaluation": ready.suite.evaluation.model_copy(update={"max_new_tokens": 9})})
+    for work in (analyse, load_tables):
+        with pytest.raises(MissingInput, match="it was made with other settings"):
+            work(ready)
+
+
+def test_an_analysis_that_was_edited_is_not_reported(ready, tiny_base):
+    evaluate_adapters(ready, tiny_base)
+    analyse(ready)
+    path = ready.folder / "analysis" / "summary.csv"
+    path.write_text(path.read_text().replace("0.0", "0.9"))
+    with pytest.raises(MissingInput, match="(?s)analysis: summary.csv was changed.*papermill 04_analysis"):
+        load_tables(ready)
+
+
+def test_a_part_of_a_run_says_what_is_missing(ready, tiny_base):
+    evaluate_adapters(ready, tiny_base)
+    part = Run(ready.suite, ready.model, arms=[ARM], outputs=ready.folder.parent)
+    analyse(part)
+    tables = load_tables(ready)
+    assert set(tables.details["arm"]) == {ARM}
+    assert dict(zip(tables.completeness["arm"], tables.completeness["generations"])) == {"answer_only": 0, ARM: 12}
+
+
+@pytest.mark.parametrize("odd", ["PUSH 1\rPUSH 2", 'quote " comma , line\nbreak', "NA", "007", "", "\u2028", "=1+1", "\0"])
+def test_odd_texts_survive_the_tables(ready, tiny_base, monkeypatch, odd):
+    monkeypatch.setattr(HfEngine, "generate", lambda self, prompts, limit: [Text(odd, "eos", 1) for _ in prompts])
+    evaluate_adapters(ready, tiny_base)
+    analyse(ready)
+    assert list(load_tables(ready).details["generated"]) == [odd] * 24
 
 
 def test_no_generations_names_the_command(small_run):

@@ -122,6 +122,15 @@ def test_states_are_the_top_after_each_step():
     assert execute(parse("TABLE a:1\nLOOKUP a\nADD 1")).states == (None, "1", "2")
 
 
+def test_instructions_are_equal_by_opcode_and_operands():
+    assert parse("SLICE  1   3") == parse("slice 1 3")
+    assert len({*parse("ADD 1"), *parse("ADD  1"), *parse("ADD 2")}) == 2
+
+
+def test_a_word_that_begins_with_final_is_an_instruction():
+    assert reason("PUSH 3\nFINALIZE") == Reason.UNKNOWN_OPCODE
+
+
 def test_only_the_lenient_reader_drops_characters_from_numbers():
     assert value("PUSH beta:6\nMUL 5", lenient=True) == "30"
     assert reason("PUSH beta:6\nMUL 5") == Reason.BAD_OPERAND
@@ -135,6 +144,12 @@ def test_only_the_lenient_reader_drops_characters_from_numbers():
     ("FINAL:kc-1\nFINAL 2", ["kc-1", "2"]),
     ("FINAL\n7", []),
     ("FINAL", []),
+    ("FINAL:", []),
+    ("FINAL :", []),
+    ("FINAL:\r42", []),
+    ("FINAL\u2028" "42", []),
+    ("FINALLY done", []),
+    ("FINAL_ANSWER 42", []),
     ("final 7", []),
     ("SEMIFINAL 7", []),
     ("", []),
@@ -184,7 +199,8 @@ def test_a_program_reads_the_same_with_and_without_step_numbers(text):
 @pytest.mark.parametrize("text", [
     "FINAL" + " " * 300_000, "FINAL:" * 50_000, "FINAL " * 50_000, "STEP " + "1" * 300_000, "STEP 1:" * 40_000, "\0" * 300_000,
     "PUSH " + "9" * 300_000, "PUSH_TEXT x\n" + "REVERSE\n" * 100_000, "\ud800" * 1000, "TABLE " + "k:1 " * 100_000,
-    "PUSH 9\n" + "PUSH 99999999999\nMUL\n" * 2000,
+    "PUSH 9\n" + "PUSH 99999999999\nMUL\n" * 2000, "PUSH_LIST" + " 1" * MAX_LENGTH + "\nTABLE a:1" * 990,
+    "PUSH_TEXT " + "é" * MAX_LENGTH + "\nUPPER\nLOWER" * 490,
 ])  # fmt: skip
 def test_long_and_odd_texts_take_bounded_time(text):
     started = time.perf_counter()

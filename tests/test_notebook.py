@@ -19,7 +19,6 @@ from depthstress.stages import NOTEBOOKS
     ("program_stack, answer_only", "arms", ["program_stack", "answer_only"]),
     ("5", "limit", 5),
     (5, "limit", 5),
-    ("", "limit", None),
     ("None", "model", None),
     ("qwen3-4b", "model", "qwen3-4b"),
 ])  # fmt: skip
@@ -28,7 +27,7 @@ def test_values_arrive_as_text_and_are_accepted(given, field, expected):
 
 
 @pytest.mark.parametrize(("field", "given"), [
-    ("suite", 7), ("suite", None), ("seeds", "[101"), ("seeds", "one"), ("seeds", [1.5]), ("seeds", []), ("seeds", "[]"), ("seeds", True),
+    ("limit", ""), ("seeds", ""), ("arms", " "), ("model", ""), ("suite", 7), ("suite", None), ("seeds", "[101"), ("seeds", "one"), ("seeds", [1.5]), ("seeds", []), ("seeds", "[]"), ("seeds", True),
     ("arms", 5), ("limit", "many"), ("limit", 0), ("limit", 2.5), ("limit", "-3"), ("model", 4),
 ])  # fmt: skip
 def test_a_wrong_type_is_named(field, given):

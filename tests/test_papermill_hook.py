@@ -46,9 +46,17 @@ def test_the_output_path_is_supplied(in_notebooks):
     (["-b", "c3VpdGU6IG1haW4="], "main"),
     (["-k", "python3", "-p", "suite", "main", "-p", "model", "smollm2-135m"], "main-smollm2-135m"),
     (["-p", "model", "smollm2-135m"], "local"),
+    (["-p", "model", "None"], "local"),
+    (["-p", "suite", "smoke", "-y", "suite: main"], "smoke"),  # papermill: -p overrules -y, -r overrules -p
+    (["-r", "suite", "smoke", "-p", "suite", "main"], "smoke"),
 ])  # fmt: skip
 def test_the_folder_follows_the_parameters(in_notebooks, arguments, folder):
     assert completed(["03_eval.ipynb", *arguments])[1] == os.path.relpath(in_notebooks / folder / "notebooks" / "03_eval.ipynb")
+
+
+def test_jobs_of_one_run_keep_their_copies_apart(in_notebooks):
+    output = completed(["02_train.ipynb", "-p", "suite", "main", "-p", "seeds", "[202]", "-p", "arms", "program_stack"])[1]
+    assert output.endswith("main/notebooks/02_train-program_stack-s202.ipynb")
 
 
 def test_a_parameters_file_is_read(in_notebooks, tmp_path):
@@ -74,6 +82,12 @@ def test_an_unknown_parameter_or_suite_is_named(in_notebooks):
         completed(["03_eval.ipynb", "-p", "suit", "main"])
     with pytest.raises(SystemExit, match="knows no parameter 'limits'"):
         completed(["03_eval.ipynb", "out.ipynb", "-y", "{limits: 3}"])
+    with pytest.raises(SystemExit, match="knows no parameter '1', 'a'"):
+        completed(["03_eval.ipynb", "-y", "{1: 2, a: 3}"])
+    for model in ("nosuch", "a/../../../esc", ""):
+        with pytest.raises(SystemExit, match="model"):
+            completed(["03_eval.ipynb", "-p", "model", model])
+    assert not list(in_notebooks.parent.glob("*esc*")) and not list(in_notebooks.iterdir())
     with pytest.raises(SystemExit, match="there is no suite 'mian'"):
         completed(["03_eval.ipynb", "-p", "suite", "mian"])
 

@@ -96,12 +96,49 @@ def test_execution_against_writing_is_told_apart(run):
 def test_what_was_not_run_is_said_so(run):
     run.arms = ["answer_only"]
     data = tables(run, always(1.0))
-    assert "can't answer the question" in sections.answer(data.details)[0]
+    assert "no program on the standard requests" in sections.answer(data.details)[0]
     assert "was not run" in written_against_executed(data.details).title
-    assert "No reworded split" in reworded_by_depth(data.details[data.details["template_shift"] == 0]).title
+    assert (
+        "No arm that writes instructions was evaluated on reworded requests"
+        in reworded_by_depth(data.details[data.details["template_shift"] == 0]).title
+    )
     assert "No training log" in training_curves(data.training_log.iloc[:0]).title
     page = build(run, data)
     assert "Not run, though the suite has it: trace_stack_final" in page.render()
+
+
+def test_a_loss_that_is_not_a_number_is_said(run):
+    log = pd.DataFrame([{"arm": "program_stack", "seed": 101, "step": n, "loss": loss, "target_tokens": 9, "lr": 0.1} for n, loss in
+                        enumerate([2.0, float("nan"), float("nan")], 1)])  # fmt: skip
+    finding = training_curves(log)
+    assert finding.title == "The loss of 1 of 1 adapters is not a number at the end."
+    assert "diverged" in finding.takeaway
+
+
+def test_an_answer_that_beats_execution_is_said(run):
+    data = tables(run, always(0.0))
+    data.details["final_correct"] = 1
+    assert "The model's own answer beats execution" in written_against_executed(data.details).takeaway
+
+
+def test_an_arm_that_rises_is_not_counted_as_lost(run):
+    data = tables(run, lambda arm, split: float((split.depth == 1) == (arm == "answer_only")))
+    takeaway = findings(data)[0].takeaway
+    assert "1 of 4 arms fall: Answer only; 3 of 4 arms rise: Trace, with answer, Trace, Program" in takeaway
+
+
+def test_published_numbers_stand_only_beside_the_same_split(run):
+    shallow = run.suite.splits[1].model_copy(update={"depth": 3})
+    run.suite = run.suite.model_copy(update={"splits": [run.suite.splits[0], shallow]})
+    table = sections.beside_published(tables(run, always(1.0))).set_index(["arm", "split"])
+    assert table.loc[("Program", "eval_indist_d1"), "published"] == "98.3%"
+    assert table.loc[("Program", "eval_comp_d2"), "published"] == "–"
+
+
+def test_seeds_are_counted_in_the_results(run):
+    data = tables(run, always(1.0))
+    run.seeds = [1, 2, 3]
+    assert sections._seeds(data) == "one seed"
 
 
 def test_one_file_without_any_request(run):

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from conftest import COMMITTED
-from depthstress.analysis import load_tables, score_run
+from depthstress.analysis import read_rows, read_tables, score_texts
 from depthstress.data import make_data
-from depthstress.runs import Run, read_jsonl
+from depthstress.runs import Run, read_examples
 from depthstress.suites import ROOT
 from depthstress.tables import coverage, metrics, summary
 
@@ -24,24 +24,16 @@ def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(text, again, check_dtype=False, rtol=1e-12)
 
 
-def test_the_summary_follows_from_the_generations(run, monkeypatch):
-    monkeypatch.setattr(Run, "examples", _examples_without_markers)
-    details = score_run(run)
+def test_the_summary_follows_from_the_generations(run):
+    texts = {key: read_rows(run.generations(*key).folder) for key in run.adapters}
+    details = score_texts(run, texts, lambda split, seed: read_examples(run.data(seed).folder / f"{split}.jsonl"))
     assert len(details) == len(run.adapters) * len(run.suite.splits) * run.suite.evaluation.per_split
-    committed = load_tables(run)
+    committed = read_tables(run)
     same(metrics(details), committed.metrics)
     same(summary(metrics(details)), committed.summary)
     same(
         coverage(details).assign(depth=lambda t: t["depth"].astype(str)), committed.coverage.assign(depth=lambda t: t["depth"].astype(str))
     )
-
-
-def _examples_without_markers(self, split, seed):
-    """The committed data, which has no marker: markers are of the machine that made it."""
-    from depthstress.tasks import Example
-
-    rows = read_jsonl(self.data(seed).folder / f"{split}.jsonl")
-    return [Example(**{**row, "steps": tuple(row["steps"]), "states": tuple(row["states"])}) for row in rows]
 
 
 def test_the_data_is_what_the_code_makes(run, tmp_path):
@@ -53,7 +45,7 @@ def test_the_data_is_what_the_code_makes(run, tmp_path):
 
 
 def test_single_operations_are_learned(run):
-    table = load_tables(run).summary
+    table = read_tables(run).summary
     row = table[(table["arm"] == "program_stack") & (table["depth"] == 1)].iloc[0]
     assert row["primary_accuracy_mean"] >= 0.9
 
@@ -62,7 +54,7 @@ def test_the_report_says_what_the_tables_say(run):
     from depthstress.report import sections
 
     html = (run.folder / "report.html").read_text(encoding="utf-8")
-    for sentence in sections.answer(load_tables(run).details):
+    for sentence in sections.answer(read_tables(run).details):
         assert sentence in html
     assert not re.search(r"/(root|home|work|tmp)/", html)
 
@@ -71,7 +63,7 @@ def test_the_readme_says_what_the_report_says(run):
     from depthstress.report import sections
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for sentence in sections.answer(load_tables(run).details):
+    for sentence in sections.answer(read_tables(run).details):
         assert sentence in readme
 
 

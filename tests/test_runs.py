@@ -2,13 +2,17 @@
 
 import json
 import multiprocessing
+import shutil
 import time
 
 import pytest
 
-from depthstress.data import data_inputs, make_data
-from depthstress.runs import MissingInput, Run, write_bytes, write_csv, write_jsonl, write_text
+from depthstress.data import make_data
+from depthstress.files import write_bytes, write_csv, write_jsonl, write_text
+from depthstress.inputs import data_inputs
+from depthstress.runs import Run
 from depthstress.suites import SettingsError
+from depthstress.units import MissingInput
 
 
 def make(run, inputs, content="x", whole=True):
@@ -63,6 +67,37 @@ def test_what_was_begun_from_other_inputs_is_set_aside(run):
     make(run, {"n": 1}, whole=False)
     make(run, {"n": 2}, whole=False)
     assert (run.folder / "stale" / "data-s1-1" / "a.txt").exists()
+
+
+def test_a_kill_while_marking_loses_nothing(run, monkeypatch):
+    """Before the marker the unit is unfinished and kept; after it, it is done."""
+    unit = run.data(1)
+    with monkeypatch.context() as patched:
+        patched.setattr("depthstress.units.write_json", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            make(run, {"n": 1})
+    assert unit.begun({"n": 1}) and (unit.folder / "a.txt").exists()
+    make(run, {"n": 1})
+    assert not (run.folder / "stale").exists()
+    write_text(unit.folder / ".inputs", "left behind by a kill")
+    assert unit.is_done({"n": 1})
+
+
+def test_what_is_set_aside_never_collides(run):
+    for n in range(3):
+        make(run, {"n": n})
+    shutil.rmtree(run.folder / "stale" / "data-s1-1")
+    make(run, {"n": 3})
+    make(run, {"n": 4})
+    assert sorted(path.name for path in (run.folder / "stale").iterdir()) == ["data-s1-1", "data-s1-2", "data-s1-3"]
+
+
+def test_a_stray_file_changes_nothing(run):
+    make(run, {"n": 1})
+    digest = run.data(1).digest()
+    (run.data(1).folder / "Thumbs.db").write_bytes(b"x")
+    assert run.data(1).is_done({"n": 1})
+    assert run.data(1).digest() == digest
 
 
 def test_a_failure_inside_leaves_no_marker(run):

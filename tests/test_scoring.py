@@ -21,6 +21,7 @@ def program(text, answer="16", gold=GOLD):
     ("PUSH 5\nADD 3\nADD 2", "wrong_op_order_or_choice"),
     ("PUSH 5\nADD 3", "wrong_op_order_or_choice"),
     ("PUSH 5\nADD 4\nMUL 2", "wrong_constant_or_argument"),
+    ("PUSH   5\nADD  3\nMUL 2", "correct_exact"),
 ])  # fmt: skip
 def test_failure_types(text, expected):
     assert program(text).failure_type == expected

@@ -7,15 +7,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from depthstress.data import TRAIN, make_data
+from depthstress.data import make_data
 from depthstress.formats import ARMS
+from depthstress.inputs import TRAIN, adapter_inputs
 from depthstress.models import new_adapter, trained_adapter
 from depthstress.progress import Progress
 from depthstress.training import (
     CHECKPOINT,
     IGNORED,
     Row,
-    adapter_inputs,
     collate,
     encode,
     order,

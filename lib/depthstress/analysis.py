@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from .data import TRAIN
+from .files import file_sha256, fingerprint, read_jsonl, sources_sha256, write_json, write_text
 from .formats import ARMS, prompt_sha256
-from .runs import MissingInput, Run, file_sha256, read_jsonl, write_text
+from .inputs import TRAIN, adapter_inputs, generation_inputs
+from .runs import Run
 from .tables import coverage, detail, metrics, summary
+from .tasks import Example
+from .units import MissingInput
 
 FINISHED, PARTIAL = "generations.jsonl", ".partial.jsonl"
-TEXT_COLUMNS = ["answer", "target", "generated", "exec_value", "exec_error", "final_value", "length", "example_id", "prompt_sha256"]
+PART = "part.json"  # which arms and seeds were analysed
+TEXTS = [
+    "suite", "run", "arm", "split", "family", "wording", "example_id", "answer", "target", "generated", "end", "prompt_sha256",
+    "failure_type", "exec_value", "exec_error", "final_value", "length", "adapter", "sha256",
+]  # fmt: skip
+Texts = dict[tuple[str, int], list[dict]]
 
 
 @dataclass(frozen=True)
@@ -33,9 +44,10 @@ class Tables:
 def analyse(run: Run) -> Tables:
     """Score every generation that there is and write the CSVs.
 
-    Raises MissingInput where there is none, ValueError where a generation belongs to another prompt than the data's.
+    Raises MissingInput where there is none, or where one was made with other settings than there are now.
     """
-    details = score_run(run)
+    texts = checked_texts(run)
+    details = score_texts(run, texts)
     by_cell = metrics(details)
     log, adapters = training_tables(run)
     tables = Tables(
@@ -48,42 +60,85 @@ def analyse(run: Run) -> Tables:
         completeness=_completeness(run, details),
     )
     for name, table in vars(tables).items():
-        write_text(run.folder / "analysis" / f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
+        # quoted, since a lone carriage return in a text would else begin a new row
+        content = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        write_text(run.analysis.folder / f"{name}.csv", content)
+    write_json(run.analysis.folder / PART, {"arms": run.arms, "seeds": run.seeds})
+    run.analysis.mark(_analysis_inputs(run, texts))
     return tables
 
 
 def load_tables(run: Run) -> Tables:
-    """The tables as 04_analysis wrote them. Raises MissingInput where it has not run."""
-    return Tables(**{name: _read(run, name) for name in Tables.__dataclass_fields__})
+    """The tables as 04_analysis wrote them. Raises MissingInput where it has not run on what there is now."""
+    try:
+        part = json.loads((run.analysis.folder / PART).read_text(encoding="utf-8"))
+        analysed = Run(run.suite, run.model, part["arms"], part["seeds"], run.folder.parent)
+        problem = run.analysis.problem(_analysis_inputs(analysed, checked_texts(analysed)))
+    except (OSError, ValueError, KeyError, TypeError):
+        problem = "missing"
+    if problem:
+        raise MissingInput(f"{run.shown(run.analysis.folder)}: {problem}. Make it with:\n    {run.papermill('04_analysis')}")
+    return read_tables(run)
 
 
-def _read(run: Run, name: str) -> pd.DataFrame:
-    path = run.folder / "analysis" / f"{name}.csv"
-    if not path.is_file():
-        raise MissingInput(f"{run.shown(path)} is missing. Make it with:\n    {run.papermill('04_analysis')}")
-    if name != "details":
-        return pd.read_csv(path)
-    # An answer may read "NA", "007" or nothing at all: texts stay texts, and only numbers may be missing.
-    table = pd.read_csv(path, dtype={column: str for column in TEXT_COLUMNS}, keep_default_na=False)
-    return table.assign(**{c: pd.to_numeric(table[c]) for c in ("first_divergence", "prefix_accuracy")})
+def read_tables(run: Run) -> Tables:
+    """The tables of `analysis/`, unchecked: `load_tables` checks that they are those of the run."""
+    return Tables(**{name: _read(run.analysis.folder / f"{name}.csv") for name in Tables.__dataclass_fields__})
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """A table; an answer may read "NA", "007" or nothing at all, and so texts stay texts, and only numbers may be missing."""
+    table = pd.read_csv(path, dtype={column: str for column in TEXTS}, keep_default_na=False, na_values=[])
+    for column in table.columns.difference(TEXTS):
+        with suppress(ValueError):  # coverage has a depth "all"
+            table[column] = pd.to_numeric(table[column])
+    return table
+
+
+def _analysis_inputs(run: Run, texts: Texts) -> dict:
+    return {
+        "suite": run.suite.model_dump(), "model": run.model.model_dump(), "arms": run.arms, "seeds": run.seeds, "code": sources_sha256("."),
+        "texts": {f"{arm}-s{seed}": fingerprint(rows) for (arm, seed), rows in texts.items()},
+    }  # fmt: skip
+
+
+def checked_texts(run: Run) -> Texts:
+    """Every generation that there is, by arm and seed: whole units, and what is there of unfinished ones.
+
+    Raises MissingInput for a unit that was made with other settings, is damaged, or has no marker.
+    """
+    texts: Texts = {}
+    for arm, seed in run.adapters:
+        unit = run.generations(arm, seed)
+        if not any((unit.folder / name).exists() for name in (FINISHED, PARTIAL)):
+            continue
+        inputs = generation_inputs(run, arm, seed)
+        if (problem := unit.problem(inputs)) and not unit.begun(inputs):
+            raise MissingInput(f"{run.shown(unit.folder)}: {problem}. Generate again with:\n    {run.papermill('03_eval')}")
+        texts[arm, seed] = read_rows(unit.folder)
+    return texts
 
 
 def score_run(run: Run) -> pd.DataFrame:
     """The details: every generation that there is, scored. Raises as `analyse` does."""
+    return score_texts(run, checked_texts(run))
+
+
+def score_texts(run: Run, texts: Texts, examples: Callable[[str, int], list[Example]] | None = None) -> pd.DataFrame:
+    """Generations as details, one row each, split by split. `examples(split, seed)` defaults to the run's.
+
+    Raises MissingInput without a generation, ValueError where one belongs to another prompt than the example's.
+    """
+    examples = examples or run.examples
     rows = []
-    for arm, seed in run.adapters:
-        generations = {row["example_id"]: row for row in read_rows(run.generations(arm, seed).folder)}
-        if not generations:
-            continue
-        trained = {op for example in run.examples(TRAIN, seed) for op in example.operations}
+    for (arm, seed), generations in texts.items():
+        by_id = {row["example_id"]: row for row in generations}
+        trained = {op for example in examples(TRAIN, seed) for op in example.operations}
         for split in run.suite.splits:
-            for example in run.examples(split.name, seed):
-                if (generation := generations.get(example.id)) is not None:
+            for example in examples(split.name, seed):
+                if (generation := by_id.get(example.id)) is not None:
                     if generation["prompt_sha256"] != prompt_sha256(ARMS[arm].prompt(example)):
-                        raise ValueError(
-                            f"{arm}, seed {seed}: the generation of {example.id} was made from another prompt than the data's now. "
-                            f"Generate again with:\n    {run.papermill('03_eval')}"
-                        )
+                        raise ValueError(f"{arm}, seed {seed}: the generation of {example.id} was made from another prompt than the data's")
                     rows.append(detail({"suite": run.suite.name, "run": run.name}, example, generation, trained))
     if not rows:
         raise MissingInput(f"{run.shown(run.folder)} has no generations. Make them with:\n    {run.papermill('03_eval')}")
@@ -105,31 +160,25 @@ def read_rows(folder: Path) -> list[dict]:
 
 
 def training_tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The loss of every update, and a row for every adapter that is done."""
-    return _training_log(run), _checkpoints(run)
-
-
-def _training_log(run: Run) -> pd.DataFrame:
-    logs = [pd.read_csv(path) for key in run.adapters if (path := run.adapter(*key).folder / "training_log.csv").is_file()]
-    columns = ["arm", "seed", "step", "loss", "target_tokens", "lr"]
-    return pd.concat(logs, ignore_index=True) if logs else pd.DataFrame(columns=columns)
-
-
-def _checkpoints(run: Run) -> pd.DataFrame:
-    rows = []
+    """The loss of every update, and a row for every adapter, of those that are done."""
+    log = pd.DataFrame(columns=["arm", "seed", "step", "loss", "target_tokens", "lr"])
+    adapters = []
     for arm, seed in run.adapters:
         unit = run.adapter(arm, seed)
-        weights, log = unit.folder / "adapter_model.safetensors", unit.folder / "training_log.csv"
-        if weights.is_file() and log.is_file():
-            last = pd.read_csv(log).iloc[-1]
-            rows.append({"arm": arm, "seed": seed, "adapter": unit.name, "updates": int(last["step"]), "last_loss": last["loss"],
-                         "bytes": weights.stat().st_size, "sha256": file_sha256(weights)})  # fmt: skip
-    return pd.DataFrame(rows, columns=["arm", "seed", "adapter", "updates", "last_loss", "bytes", "sha256"])
+        if unit.folder.is_dir() and unit.is_done(adapter_inputs(run, arm, seed)):
+            own = pd.read_csv(unit.folder / "training_log.csv")
+            log = pd.concat([log, own], ignore_index=True) if len(log) else own
+            weights = unit.folder / "adapter_model.safetensors"
+            adapters.append({"arm": arm, "seed": seed, "adapter": unit.name, "updates": len(own), "last_loss": own["loss"].iloc[-1],
+                             "bytes": weights.stat().st_size, "sha256": file_sha256(weights)})  # fmt: skip
+    return log, pd.DataFrame(adapters, columns=["arm", "seed", "adapter", "updates", "last_loss", "bytes", "sha256"])
 
 
 def _completeness(run: Run, details: pd.DataFrame) -> pd.DataFrame:
+    """Generations against what the whole suite asks for, also where this run is a part of it."""
     expected = len(run.suite.splits) * run.suite.evaluation.per_split
     counts = details.groupby(["arm", "seed"]).size()
+    whole = [(arm, seed) for arm in run.suite.arms for seed in run.suite.seeds]
     return pd.DataFrame(
-        [{"arm": arm, "seed": seed, "generations": int(counts.get((arm, seed), 0)), "expected": expected} for arm, seed in run.adapters]
+        [{"arm": arm, "seed": seed, "generations": int(counts.get((arm, seed), 0)), "expected": expected} for arm, seed in whole]
     )

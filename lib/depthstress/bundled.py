@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from .runs import file_sha256, write_json
+from .files import file_sha256, write_json
 from .suites import Model, Source
 
 CONVERTED = "converted.json"  # written last

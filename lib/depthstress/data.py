@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .runs import Run, example_row, write_jsonl
-from .tasks import make_split
-
-TRAIN = "train"
-
-
-def data_inputs(run: Run, seed: int) -> dict:
-    """What the data of a seed is made from: everything of the suite that the examples depend on."""
-    train = run.suite.train
-    return {
-        "schema": 1,
-        "suite": run.suite.name,
-        "seed": seed,
-        "per_split": run.suite.evaluation.per_split,
-        "splits": [split.model_dump() for split in run.suite.splits],
-        "train": train.model_dump(include={"examples", "depths", "wording", "primitives"}),
-    }
+from .files import write_jsonl
+from .inputs import TRAIN, data_inputs
+from .runs import Run, example_row
+from .tasks import droppable, make_split
 
 
 def make_data(run: Run, seed: int) -> bool:
@@ -59,6 +46,7 @@ def data_table(run: Run, seed: int) -> list[dict]:
                 "wording": examples[0].wording,
                 "opcodes": len(operations),
                 "with an untrained opcode": sum(not trained.issuperset(example.operations) for example in examples),
+                "with a droppable step": sum(map(droppable, examples)),
             }
         )
     return rows

@@ -83,7 +83,9 @@ def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(log):
             axes.legend()
-    last = log.groupby(["arm", "seed"], sort=False).agg(updates=("step", "max"), first_loss=("loss", "first"), last_loss=("loss", "last"))
+    last = log.groupby(["arm", "seed"], sort=False).agg(
+        updates=("step", "max"), first_loss=("loss", "first"), last_loss=("loss", lambda losses: losses.iloc[-1])
+    )
     return figure, last.reset_index()
 
 

@@ -15,11 +15,12 @@ from typing import Protocol
 import torch
 
 from .analysis import FINISHED, PARTIAL, read_rows
-from .formats import ARMS, prompt_sha256
+from .files import json_line, write_jsonl
+from .formats import prompt_sha256
+from .inputs import Prompt, generation_inputs, prompts
 from .models import Base, trained_adapter
 from .progress import Progress
-from .runs import MissingInput, Run, fingerprint, json_line, write_jsonl
-from .training import adapter_inputs
+from .runs import Run
 
 
 @dataclass(frozen=True)
@@ -61,39 +62,6 @@ class HfEngine:
         kept = tokens[:end]
         text = self.base.tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return Text(text, "limit" if end is None else "eos", len(kept))
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One task of one arm as the model sees it."""
-
-    example_id: str
-    split: str
-    text: str
-
-
-def prompts(run: Run, arm: str, seed: int, limit: int | None = None) -> list[Prompt]:
-    """The prompts of an adapter's evaluation, split by split; at most `limit` a split."""
-    return [
-        Prompt(example.id, split.name, ARMS[arm].prompt(example))
-        for split in run.suite.splits
-        for example in run.examples(split.name, seed)[:limit]
-    ]
-
-
-def generation_inputs(run: Run, arm: str, seed: int) -> dict:
-    """What an adapter's generations are made from. Raises MissingInput where 02_train has not made the adapter."""
-    unit = run.adapter(arm, seed)
-    if problem := unit.problem(adapter_inputs(run, arm, seed)):
-        raise MissingInput(
-            f"no adapter for {arm}, seed {seed}: {run.shown(unit.folder)}: {problem}. Make it with:\n    {run.papermill('02_train')}"
-        )
-    return {
-        "schema": 1,
-        "adapter": unit.digest(),
-        "evaluation": run.suite.evaluation.model_dump(),
-        "prompts": fingerprint([prompt.text for prompt in prompts(run, arm, seed)]),
-    }
 
 
 def evaluate_adapters(run: Run, base: Base, limit: int | None = None) -> None:

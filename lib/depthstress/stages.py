@@ -13,10 +13,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from .files import file_sha256, fingerprint, sources_sha256, write_json, write_text
 from .progress import duration
-from .provenance import code_sha256, git_commit, hardware, versions
-from .runs import DONE, Run, file_sha256, fingerprint, write_json, write_text
+from .provenance import git_commit, hardware, versions
+from .runs import Run
 from .suites import ROOT
+from .units import DONE
 
 STAGES = {
     "01_data": ("data",),
@@ -26,7 +28,8 @@ STAGES = {
     "05_report": ("report.html",),
 }
 NOTEBOOKS = ROOT / "notebooks"
-LOG_HEAD = "# Runs\n\n| finished (UTC) | stage | arms | seeds | took | rows |\n|---|---|---|---|---|---|\n"
+LOG_COLUMNS = ("finished (UTC)", "stage", "arms", "seeds", "took", "rows")
+LOG_HEAD = f"# Runs\n\n| {' | '.join(LOG_COLUMNS)} |\n{'|---' * len(LOG_COLUMNS)}|\n"
 
 
 def stage_inputs(run: Run, stage: str) -> str:
@@ -40,7 +43,7 @@ def stage_inputs(run: Run, stage: str) -> str:
             "model": run.model.model_dump(),
             "arms": run.arms,
             "seeds": run.seeds,
-            "code": code_sha256(),
+            "code": sources_sha256("."),
             "notebook": file_sha256(NOTEBOOKS / f"{stage}.ipynb"),
             "before": before.read_text(encoding="utf-8") if before and before.is_file() else None,
         }
@@ -70,12 +73,13 @@ class Stage:
         """Record the end of the stage, with the number of rows that it made or checked (examples, updates,
         generations, ...); returns what was recorded. A stage that was limited to a part is not marked done."""
         run, seconds = self.run, round(time.monotonic() - self.started, 1)
-        files = {str(path.relative_to(run.folder)): file_sha256(path) for path in stage_files(run, self.name)}
         record = {
             "finished": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S"),
-            "seconds": seconds, "arms": run.arms, "seeds": run.seeds, "rows": rows, "files": len(files), "whole": self.whole,
+            "seconds": seconds, "arms": run.arms, "seeds": run.seeds, "rows": rows, "whole": self.whole,
+            "commit": git_commit(), "versions": versions(), "hardware": hardware(),
         }  # fmt: skip
-        with FileLock(run.folder / ".locks" / "manifest.lock"):
+        with FileLock(_made(run.folder / ".locks") / "manifest.lock"):
+            files = {str(path.relative_to(run.folder)): file_sha256(path) for path in stage_files(run, self.name)}
             _update_manifest(run, self.name, record, files)
             _append_log(run, self.name, record)
         if self.whole:
@@ -105,21 +109,32 @@ def _marker(run: Run, stage: str) -> Path:
     return run.folder / f".{stage}.done.json"
 
 
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _update_manifest(run: Run, stage: str, record: dict, files: dict[str, str]) -> None:
+    """Each stage says itself where it ran: training on one machine and analysis on another is the usual case."""
     manifest = read_manifest(run)
     kept = {name: digest for name, digest in manifest.get("files", {}).items() if not name.startswith(STAGES[stage])}
     manifest |= {
         "run": run.name,
         "suite": run.suite.model_dump(),
         "model": run.model.model_dump(),
-        "versions": versions(),
-        "commit": git_commit(),
-        "code_sha256": code_sha256(),
-        "hardware": hardware(),
+        "code_sha256": sources_sha256("."),
         "stages": manifest.get("stages", {}) | {stage: record},
         "files": dict(sorted((kept | files).items())),
     }
     write_json(run.folder / "manifest.json", manifest)
+
+
+def read_log(run: Run) -> list[dict[str, str]]:
+    """The running log, one row for every time that a stage ran; [] where there is none."""
+    path = run.folder / "log.md"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| 2"))
+    return [dict(zip(LOG_COLUMNS, row)) for row in cells]
 
 
 def _append_log(run: Run, stage: str, record: dict) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -13,7 +13,9 @@ from .yaml import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PARAMS = ROOT / "params"
-Name = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+Name = Field(pattern=r"^[a-z][a-z0-9_.-]*$")
+Depth = Annotated[int, Field(ge=1, le=64)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class SettingsError(ValueError):
@@ -30,20 +32,20 @@ class Lora(_Settings):
     r: int = Field(ge=1)
     alpha: int = Field(ge=1)
     dropout: float = Field(ge=0, lt=1)
-    target_modules: list[str] = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    target_modules: list[str] = Field(min_length=1, default=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
 
 
 class Training(_Settings):
     """How an adapter is trained; an update sees `batch_size * grad_accum` examples."""
 
     examples: int = Field(ge=1)
-    depths: list[int] = Field(min_length=1)
+    depths: list[Depth] = Field(min_length=1)
     wording: Literal["standard", "reworded"]
     primitives: Primitives
     updates: int = Field(ge=1)
     batch_size: int = Field(ge=1)
     grad_accum: int = Field(ge=1)
-    lr: float = Field(gt=0)
+    lr: float = Field(gt=0, le=1)
     max_length: int = Field(ge=16)
     checkpoint_every: int = Field(default=10, ge=1)
     lora: Lora
@@ -61,7 +63,7 @@ class Split(_Settings):
     """One evaluation split."""
 
     name: str = Name
-    depth: int = Field(ge=1, le=64)
+    depth: Depth
     wording: Literal["standard", "reworded"]
     primitives: Primitives = "full"
 
@@ -76,7 +78,7 @@ class Suite(_Settings):
     name: str = Name
     title: str
     model: str = Name
-    seeds: list[int] = Field(min_length=1)
+    seeds: list[Seed] = Field(min_length=1)
     arms: list[str] = Field(min_length=1)
     train: Training
     evaluation: Evaluation

@@ -16,11 +16,12 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch.nn.functional import cross_entropy
 
-from .data import TRAIN
+from .files import fingerprint, write_bytes, write_csv, write_json
 from .formats import ARMS, Arm
+from .inputs import TRAIN, adapter_inputs
 from .models import Base, new_adapter, save_adapter
 from .progress import Progress
-from .runs import Run, fingerprint, write_bytes, write_csv, write_json
+from .runs import Run
 from .suites import Training
 from .tasks import Example
 
@@ -38,19 +39,6 @@ class Row:
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.target)
-
-
-def adapter_inputs(run: Run, arm: str, seed: int) -> dict:
-    """What an adapter is made from: the model, the recipe, and every prompt and target."""
-    rows = [[ARMS[arm].prompt(example), ARMS[arm].target(example)] for example in run.examples(TRAIN, seed)]
-    return {
-        "schema": 1,
-        "model": run.model.model_dump(),
-        "train": run.suite.train.model_dump(exclude={"checkpoint_every"}),
-        "arm": arm,
-        "seed": seed,
-        "rows": fingerprint(rows),
-    }
 
 
 def train_adapters(run: Run, base: Base) -> None:
@@ -77,7 +65,7 @@ def train_adapter(run: Run, base: Base, arm: str, seed: int, progress: Progress)
             save_adapter(model, unit.folder, run.model)
         write_csv(unit.folder / "training_log.csv", [{"arm": arm, "seed": seed, **row} for row in log])
         write_json(unit.folder / "provenance.json", inputs | {"suite": run.suite.name, "examples": len(rows)})
-        (unit.folder / CHECKPOINT).unlink(missing_ok=True)
+    (unit.folder / CHECKPOINT).unlink(missing_ok=True)  # only now that the adapter is marked as done
 
 
 def encode(base: Base, arm: Arm, examples: list[Example], max_length: int) -> list[Row]:

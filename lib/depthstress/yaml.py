@@ -17,7 +17,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A file's mapping. Raises ValueError that names the file where it is no YAML mapping."""
     try:
         content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (YAMLError, UnicodeDecodeError) as error:
+    except (YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path.name} is no valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path.name} must hold a mapping, not {type(content).__name__}")

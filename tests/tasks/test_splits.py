@@ -1,12 +1,15 @@
 """Splits: independent streams, no duplicates, nothing shared between training and evaluation."""
 
+import dataclasses
 from collections import Counter
 
 import pytest
 
-from depthstress.data import TRAIN, data_table, make_data
+from depthstress.data import data_table, make_data
+from depthstress.inputs import TRAIN
 from depthstress.runs import Run
-from depthstress.tasks import make_split
+from depthstress.tasks import droppable, make_split
+from depthstress.units import MissingInput
 
 
 def programs(examples):
@@ -71,6 +74,36 @@ def test_evaluation_does_not_depend_on_training(tmp_path):
     for split in one.suite.splits:
         assert one.examples(split.name, 101) == other.examples(split.name, 101)
     assert one.examples(TRAIN, 101) != other.examples(TRAIN, 101)
+
+
+def test_a_step_that_can_be_left_out_is_found():
+    example = make_split("t", "s", 1, 1, [1], "standard", "full", set())[0]
+    flip = dataclasses.replace(example, program="PUSH_TEXT aB\nUPPER\nLOWER", answer="ab", depth=2)
+    assert droppable(flip)
+    assert not droppable(dataclasses.replace(flip, program="PUSH_TEXT aB\nUPPER\nREVERSE", answer="BA"))
+    assert not droppable(example)
+
+
+def test_data_of_other_settings_is_not_used(run):
+    make_data(run, 101)
+    assert run.examples(TRAIN, 101)
+    run.suite = run.suite.model_copy(update={"evaluation": run.suite.evaluation.model_copy(update={"per_split": 12})})
+    with pytest.raises(MissingInput, match="(?s)data/s101: it was made with other settings.*papermill 01_data.ipynb"):
+        run.examples(TRAIN, 101)
+
+
+def test_data_that_was_edited_is_not_used(run):
+    make_data(run, 101)
+    path = run.data(101).folder / "train.jsonl"
+    path.write_text(path.read_text().replace("FINAL", "final").replace('"answer": "', '"answer": "1'))
+    with pytest.raises(MissingInput, match="train.jsonl was changed"):
+        run.examples(TRAIN, 101)
+
+
+def test_data_of_other_code_is_made_again(run, monkeypatch):
+    assert make_data(run, 101)
+    monkeypatch.setattr("depthstress.inputs.sources_sha256", lambda *parts: "another family")
+    assert make_data(run, 101)
 
 
 def test_the_data_table_counts_what_needs_an_untrained_opcode(run):

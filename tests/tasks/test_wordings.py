@@ -34,6 +34,8 @@ def test_no_wording_is_in_both_sets(family):
     ('ADD_WEEKS: ["Add {a} weeks."]', "", "steps has no wording for ADD_WEEKS"),
     ('ADD_WEEKS: ["Add {a} weeks."]', "ADD_WEEKS: []", "steps has no wording for ADD_WEEKS"),
     ("{steps}", "", r"frames\[0\] has no slot {steps}"),
+    ("{date}", "{datee}", r"frames\[0\] has slots \['datee', 'steps'\]"),
+    ("Start with {date}.", "Start.", r"frames\[0\] has slots \['steps'\]"),
     ("frames:", "frame:", "frame"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named(old, new, message, tmp_path):

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 
 from .. import figures
 from ..analysis import Tables
+from ..files import write_text
 from ..formats import ARMS
 from ..intervals import Rate
-from ..runs import Run, write_text
+from ..runs import Run
 from ..tables import rate_of
 from ..theme import svg
 
@@ -68,50 +69,64 @@ def execution_by_depth(details: pd.DataFrame) -> Finding:
 
 
 def reworded_by_depth(details: pd.DataFrame) -> Finding:
-    """Figure 2: accuracy by depth on requests in words that training never used."""
+    """Figure 2: accuracy by depth on the reworded requests."""
     figure, data = figures.by_depth(details, reworded=True)
-    best = _best_program(data)
-    if data.empty or best is None:
-        title, takeaway = "No reworded split was evaluated.", "Nothing can be said about wording from this run."
+    arm = headline_arm(data)
+    if arm is None:
+        title, takeaway = (
+            "No arm that writes instructions was evaluated on reworded requests.",
+            "This run says nothing about programs and wording.",
+        )
     else:
-        first, last = _ends(data, best)
-        title = f"Reworded requests: {ARMS[best].title} gets {_percent(first)} at depth {first.depth} and {_percent(last)} at depth {last.depth}."
+        first, last = _ends(data, arm)
+        title = f"Reworded requests: {ARMS[arm].title} gets {_percent(first)} at depth {first.depth} and {_percent(last)} at depth {last.depth}."
         standard = figures.accuracy_table(details, reworded=False)
-        same = standard[(standard["arm"] == best) & (standard["depth"] == first.depth)]
-        takeaway = f"{ARMS[best].title} at depth {first.depth}: {_count(first)} in words it was not trained on"
-        takeaway += f", {_count(next(same.itertuples()))} in the trained words. " if len(same) else ". "
-        takeaway += "No depth-1 request is reworded here, so wording and composition are not separated by this figure."
-        if 1 in set(data["depth"]):
-            takeaway = takeaway.rsplit("No depth-1", 1)[0]
+        same = list(standard[(standard["arm"] == arm) & (standard["depth"] == first.depth)].itertuples())
+        takeaway = f"{ARMS[arm].title} at depth {first.depth}: {_count(first)} on reworded requests"
+        takeaway += f", {_count(same[0])} on standard ones." if same else "."
+        if 1 not in set(data["depth"]):
+            takeaway += " No depth-1 request is reworded here, so wording and composition are not separated by this figure."
     return Finding(
         name="reworded_by_depth", figure=figure, data=data, title=title, takeaway=takeaway,
-        reading=f"As the figure before, on requests whose every step and frame is worded otherwise than in training. {INTERVALS}",
-        framing="Primary accuracy under template shift. The opcodes asked for are those of the standard splits; only the language differs.",
+        reading=f"As the figure before, on requests whose steps and frames are worded otherwise than the standard ones. {INTERVALS}",
+        framing="Primary accuracy under template shift. The tasks are drawn anew from the same families, so they differ from the standard splits in their "
+        "programs as well as in their words.",
     )  # fmt: skip
 
 
 def written_against_executed(details: pd.DataFrame) -> Finding:
     """Figure 3: one arm's own answers against its own instructions, executed."""
     figure, data = figures.written_against_executed(details)
-    title, takeaway = "The arm that writes both was not run.", "Nothing can be said about written answers against execution from this run."
+    title = "The arm that writes both was not run on standard requests."
+    takeaway = "This run says nothing about written answers against execution."
     if not data.empty:
-        deepest = data["depth"].max()
-        executed, written = (next(data[(data["depth"] == deepest) & (data["read"] == read)].itertuples()) for read in data["read"].unique())
-        title = f"At depth {deepest} the instructions, executed, are right in {_percent(executed)}; the answer written below them in {_percent(written)}."
-        ahead = [
-            int(depth)
+        pairs = {
+            int(depth): tuple(next(rows[rows["read"] == read].itertuples()) for read in ("instructions, executed", "answer, as written"))
             for depth, rows in data.groupby("depth")
-            if (pair := rows.set_index("read")).at["instructions, executed", "low"] > pair.at["answer, as written", "high"]
-        ]
+        }
+        deepest = max(pairs)
+        executed, written = pairs[deepest]
+        title = f"At depth {deepest} the instructions, executed, are right in {_percent(executed)}; the answer written below them in {_percent(written)}."
+        ahead = [depth for depth, (ran, wrote) in pairs.items() if ran.low > wrote.high]
+        behind = [depth for depth, (ran, wrote) in pairs.items() if wrote.low > ran.high]
+        sentences = []
         if ahead:
-            takeaway = f"Execution beats the model's own answer, with intervals that do not overlap, at depth {_listed(ahead)}: there the model wrote steps that it did not carry out itself."
-        else:
-            takeaway = "At no depth do the two intervals separate: this run does not show that execution recovers answers that the model itself lost."
-        takeaway += f" At depth {deepest}: executed {_count(executed)}, written {_count(written)}."
+            sentences.append(
+                f"Execution beats the model's own answer, with intervals that do not overlap, at depth {_listed(ahead)}: there the model wrote steps that it did not carry out itself."
+            )
+        if behind:
+            sentences.append(f"The model's own answer beats execution, with intervals that do not overlap, at depth {_listed(behind)}.")
+        if not sentences:
+            sentences.append(
+                "At no depth do the two intervals separate: this run does not show that execution recovers answers that the model itself lost."
+            )
+        takeaway = " ".join([*sentences, f"At depth {deepest}: executed {_count(executed)}, written {_count(written)}."])
     return Finding(
         name="written_against_executed", figure=figure, data=data, title=title, takeaway=takeaway,
-        reading=f"One arm, {ARMS['trace_stack_final'].title}: each text holds instructions and then an answer. Solid: the instructions were run by the interpreter. Dashed: the answer as the model wrote it. {INTERVALS}",
-        framing="Same generations, two readings: exec_correct against final_correct, on the standard requests. The distance is what a deterministic interpreter recovers without a new generation.",
+        reading=f"One arm, {ARMS['trace_stack_final'].title}: each text holds instructions and then an answer. Solid: the instructions were run by the interpreter. "
+        f"Dashed: the answer as the model wrote it. {INTERVALS}",
+        framing="Same generations, two readings: exec_correct against final_correct, on the standard requests. The distance is what a deterministic "
+        "interpreter recovers without a new generation.",
     )  # fmt: skip
 
 
@@ -139,29 +154,37 @@ def failure_types(details: pd.DataFrame) -> Finding:
 def training_curves(log: pd.DataFrame) -> Finding:
     """Figure 5: the loss of every adapter."""
     figure, data = figures.training_curves(log)
+    finite = data[data["last_loss"].notna()]
     if data.empty:
         title, takeaway = "No training log is here.", "Nothing can be said about training."
+    elif len(finite) < len(data):
+        title = f"The loss of {len(data) - len(finite)} of {len(data)} adapters is not a number at the end."
+        takeaway = "Their training diverged: read nothing from what they generate."
     else:
         worst = data.loc[data["last_loss"].idxmax()]
-        learned = "every" if worst["last_loss"] < 0.1 else "not every"
+        below = int((data["last_loss"] < 0.1).sum())
         title = f"The loss ends between {data['last_loss'].min():.2g} and {data['last_loss'].max():.2g} nats a target token."
-        takeaway = f"After {data['updates'].max()} updates {learned} adapter fits its training targets to below 0.1 nats a token; the highest last loss is {worst['last_loss']:.2g} ({ARMS[worst['arm']].title}, seed {worst['seed']})."
+        takeaway = (
+            f"After {data['updates'].max()} updates {below} of {len(data)} adapters are below 0.1 nats a target token in their last update; "
+            f"the highest last loss is {worst['last_loss']:.2g} ({ARMS[worst['arm']].title}, seed {worst['seed']})."
+        )
     return Finding(
         name="training_curves", figure=figure, data=data, title=title, takeaway=takeaway,
         reading="Across: optimizer updates. Up, on a logarithmic scale: the mean loss of the target's tokens in that update. A line is an arm; faint lines are single seeds.",
-        framing="Cross entropy on the target and its end token only; the prompt is masked. A low loss on depth-1 targets says nothing about depth: that is what the other figures measure.",
+        framing="Cross entropy on the target and its end token only; the prompt is masked. A low loss on the training depth says nothing about deeper "
+        "procedures: that is what the other figures measure.",
     )  # fmt: skip
 
 
 def _depth_title(data: pd.DataFrame) -> str:
-    best = _best_program(data)
-    if best is None:
+    arm = headline_arm(data)
+    if arm is None:
         return "Accuracy by depth."
-    first, last = _ends(data, best)
+    first, last = _ends(data, arm)
     if first.depth == last.depth:
-        return f"{ARMS[best].title} is right in {_percent(first)} at depth {first.depth}."
+        return f"{ARMS[arm].title} is right in {_percent(first)} at depth {first.depth}."
     verb = "falls" if last.high < first.low else "rises" if last.low > first.high else "is not shown to change"
-    return f"{ARMS[best].title} {verb} with depth: {_percent(first)} at depth {first.depth}, {_percent(last)} at depth {last.depth}."
+    return f"{ARMS[arm].title} {verb} with depth: {_percent(first)} at depth {first.depth}, {_percent(last)} at depth {last.depth}."
 
 
 def _depth_takeaway(data: pd.DataFrame) -> str:
@@ -169,23 +192,22 @@ def _depth_takeaway(data: pd.DataFrame) -> str:
         return "Nothing was evaluated on the standard requests."
     ends = {arm: _ends(data, arm) for arm in data["arm"].unique()}
     lost = [ARMS[arm].title for arm, (first, last) in ends.items() if last.high < first.low]
-    first, last = ends[_best_program(data) or data["arm"].iloc[0]]
+    gained = [ARMS[arm].title for arm, (first, last) in ends.items() if last.low > first.high]
+    first, last = ends[headline_arm(data) or data["arm"].iloc[0]]
     sentence = f"{ARMS[first.arm].title} is right in {_count(first)} at depth {first.depth} and in {_count(last)} at depth {last.depth}."
     if first.depth == last.depth:
         return sentence
-    if not lost:
-        return f"{sentence} No arm loses from the shallowest to the deepest split by more than the intervals allow."
-    return f"{sentence} Between these two depths the intervals do not overlap for {len(lost)} of {len(ends)} arms: {', '.join(lost)}."
+    if not lost and not gained:
+        return f"{sentence} No arm differs between its shallowest and its deepest split by more than the intervals allow."
+    changes = [f"{len(arms)} of {len(ends)} arms {verb}: {', '.join(arms)}" for arms, verb in ((lost, "fall"), (gained, "rise")) if arms]
+    return f"{sentence} From the shallowest to the deepest split, with intervals that do not overlap, {'; '.join(changes)}."
 
 
-def _best_program(data: pd.DataFrame) -> str | None:
-    """The program arm with the most right at the deepest split (the first listed where several have)."""
-    programs = data[[ARMS[arm].reads_program for arm in data["arm"]]]
-    if programs.empty:
-        return None
-    deepest = programs[programs["depth"] == programs["depth"].max()]
-    arm = deepest.loc[deepest["accuracy"].idxmax(), "arm"]
-    return "program_stack" if (deepest.set_index("arm")["accuracy"].get("program_stack", -1) == deepest["accuracy"].max()) else arm
+def headline_arm(rows: pd.DataFrame) -> str | None:
+    """The arm that sentences are about: the published study's, program_stack; where it was not run, the first that
+    writes instructions. Fixed beforehand, since the best of several arms would flatter the result."""
+    programs = [arm for arm in rows["arm"].unique() if ARMS[arm].reads_program]
+    return "program_stack" if "program_stack" in programs else next(iter(programs), None)
 
 
 def _ends(data: pd.DataFrame, arm: str):

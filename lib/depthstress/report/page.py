@@ -16,7 +16,8 @@ from IPython.display import HTML, Markdown, display
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from ..runs import Run, write_text
+from ..files import write_text
+from ..runs import Run
 from ..theme import svg
 from .findings import Finding
 from .html import folded, table

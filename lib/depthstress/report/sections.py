@@ -7,11 +7,13 @@ import pandas as pd
 from ..analysis import Tables
 from ..data import TRAIN
 from ..formats import ARMS
+from ..intervals import Rate
 from ..opcodes import reference_card
 from ..published import CITATION, published_coverage, published_summary
 from ..runs import Run
-from ..stages import read_manifest
-from .findings import cell_rate
+from ..stages import LOG_COLUMNS, read_log, read_manifest
+from ..tasks import FAMILIES, droppable
+from .findings import cell_rate, headline_arm
 from .html import code, percent
 from .page import Page
 
@@ -32,49 +34,51 @@ def opening(page: Page, run: Run, tables: Tables) -> None:
         "no interpreter helps: the procedure was not followed."
     )
     page.table(beside_published(tables, short=True), f"This run beside the published one (accuracy with n; difference in percentage points). Published: {CITATION}. "
-               f"This run: {run.model.title}, {_seeds(run)}.")  # fmt: skip
+               f"This run: {run.model.title}, {_seeds(tables)}.")  # fmt: skip
 
 
 def answer(details: pd.DataFrame) -> list[str]:
-    """What was found, in two or three sentences that the data support."""
-    depths = sorted(details.loc[details["template_shift"] == 0, "depth"].unique())
-    programs = [arm for arm in details["arm"].unique() if ARMS[arm].reads_program]
-    if not depths or not programs:
-        return ["This run has no arm that writes instructions, so it can't answer the question."]
+    """What was found, in two or three sentences that the data support, about the arm that `headline_arm` names."""
+    standard = details[details["template_shift"] == 0]
+    arm = headline_arm(standard)
+    if arm is None:
+        return ["This run has no program on the standard requests, so it can't answer the question."]
+    depths = sorted(standard.loc[standard["arm"] == arm, "depth"].unique())
     shallow, deep = depths[0], depths[-1]
-    arm = max(programs, key=lambda arm: (cell_rate(details, arm, deep).value, arm == "program_stack"))
     first, last = cell_rate(details, arm, shallow), cell_rate(details, arm, deep)
-    title = ARMS[arm].title
     learned = "It writes procedures of" if first.value >= 0.9 else "It has not fully learned procedures of"
-    sentences = [f"{learned} {_operations(shallow)} as a program: {_says(first)} run to the right value (arm {title})."]
-    if shallow == deep:
-        return sentences
-    if last.high < first.low:
-        sentences.append(f"With {_operations(deep)} that falls to {_says(last)}.")
-    else:
-        sentences.append(
-            f"With {_operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth."
-        )
-    if "answer_only" in set(details["arm"]):
+    sentences = [f"{learned} {_operations(shallow)} as a program: {_says(first)} run to the right value (arm {ARMS[arm].title})."]
+    if shallow != deep:
+        sentences.append(_with_depth(first, last, deep))
+    if len(standard[standard["arm"] == "answer_only"]):
         sentences.append(_against_answering(details, arm, depths))
     return sentences
 
 
+def _with_depth(first: Rate, last: Rate, deep: int) -> str:
+    if last.high < first.low:
+        return f"With {_operations(deep)} that falls to {_says(last)}."
+    if last.low > first.high:
+        return f"With {_operations(deep)} that rises to {_says(last)}."
+    return f"With {_operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth."
+
+
 def _against_answering(details: pd.DataFrame, arm: str, depths: list[int]) -> str:
-    """The program, executed, against the answer written directly: at the deepest depth where they differ, else at the deepest."""
+    """The program, executed, against the answer written directly: at the deepest depth where the intervals are apart, else at the deepest."""
     pairs = {depth: (cell_rate(details, arm, depth), cell_rate(details, "answer_only", depth)) for depth in depths}
+    pairs = {depth: pair for depth, pair in pairs.items() if None not in pair}
+    if not pairs:
+        return "No depth was both answered directly and written as a program, so the two can't be compared."
+    deepest = max(pairs)
     apart = [depth for depth, (ran, wrote) in pairs.items() if ran.low > wrote.high or wrote.low > ran.high]
     if not apart:
-        ran, wrote = pairs[depths[-1]]
-        return f"Answering directly gets {_says(wrote)} with {_operations(depths[-1])}; at no depth does this run show a difference from running the program."
+        ran, wrote = pairs[deepest]
+        return f"Answering directly gets {_says(wrote)} with {_operations(deepest)}; at no depth does this run show a difference from running the program."
     ran, wrote = pairs[apart[-1]]
-    verdict = (
-        "running the program recovers what answering directly loses"
-        if ran.value > wrote.value
-        else "answering directly does better than the program"
-    )
+    better = ran.value > wrote.value
+    verdict = "running the program recovers what answering directly loses" if better else "answering directly does better than the program"
     text = f"With {_operations(apart[-1])} {verdict}: {_says(ran)} against {_says(wrote)}."
-    return text if apart[-1] == depths[-1] else f"{text} Beyond that depth this run shows no difference between the two."
+    return text if apart[-1] == deepest else f"{text} Beyond that depth this run shows no difference between the two."
 
 
 def method(page: Page, run: Run) -> None:
@@ -85,8 +89,8 @@ def method(page: Page, run: Run) -> None:
     train, evaluation = suite.train, suite.evaluation
     depths = ", ".join(map(str, train.depths))
     page.text(
-        "**Tasks.** Six families of procedures: string, number, table, date, list, path. Every step changes the value, no answer is empty, and no gold program stands in two splits. "
-        "Depth is the number of operations. Reworded requests use words and frames that training never shows.",
+        f"**Tasks.** {len(FAMILIES)} families of procedures: {', '.join(FAMILIES)}. Every step changes the value, no answer is empty, and within a seed no gold program stands in two splits. "
+        f"Depth is the number of operations. Training is in {train.wording} words; {'the reworded splits use other words and frames' if train.wording == 'standard' else 'the standard splits use other words and frames'}.",
         f"**Training.** One LoRA adapter for each arm and seed on {run.model.title} ({run.model.weights} weights, {run.model.compute} compute), with loss on the target alone: "
         f"{train.examples} examples of depth {depths}, {train.updates} updates of {train.batch_size * train.grad_accum}.",
         f"**Evaluation.** {len(suite.splits)} splits of {evaluation.per_split} tasks a seed, greedy, at most {evaluation.max_new_tokens} new tokens.",
@@ -169,7 +173,8 @@ def full_table(tables: Tables) -> pd.DataFrame:
 def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
     """Our primary accuracy, the published one, and the difference in percentage points; `short` keeps the
     shallowest and the deepest standard split of Answer only and Program."""
-    merged = tables.summary.merge(published_summary(), on=["arm", "split"], how="left", suffixes=("", "_published"))
+    same = ["arm", "split", "depth", "template_shift"]
+    merged = tables.summary.merge(published_summary(), on=same, how="left", suffixes=("", "_published"))
     if short:
         standard = merged[(merged["template_shift"] == 0) & merged["arm"].isin(["answer_only", "trace_stack_final", "program_stack"])]
         merged = standard[standard["depth"].isin([standard["depth"].min(), standard["depth"].max()])]
@@ -200,9 +205,10 @@ def limits(page: Page, run: Run, tables: Tables) -> None:
     truncated = int((tables.details["end"] == "limit").sum())
     absent = [arm for arm in run.suite.arms if arm not in set(tables.details["arm"])]
     points = [
-        f"Each cell holds {run.suite.evaluation.per_split} tasks a seed and this run has {_seeds(run)}; read the intervals, not the points."
-        + (" With one seed nothing is known about how much another adapter would differ." if len(run.seeds) == 1 else ""),
+        f"Each cell holds {run.suite.evaluation.per_split} tasks a seed and this run has {_seeds(tables)}; read the intervals, not the points."
+        + (" With one seed nothing is known about how much another adapter would differ." if tables.details["seed"].nunique() == 1 else ""),
         f"{truncated} of {len(tables.details)} generations reached the limit of {run.suite.evaluation.max_new_tokens} tokens. They are scored as they stand; the full table has their share.",
+        _droppable_share(run, tables),
         "Depth and coverage are mixed in the splits as published; the section on coverage takes them apart as far as the data allow.",
         "No reworded split has depth 1 in the published design, so the cost of wording alone is not measured." if not any(s.reworded and s.depth == 1 for s in run.suite.splits) else "",
         "Deviations from the published protocol: the requests are in our own words; starting texts come in both cases; a step that changes nothing and an empty answer are excluded "
@@ -213,6 +219,19 @@ def limits(page: Page, run: Run, tables: Tables) -> None:
         f"Unfinished: {', '.join(f'{row.arm}, seed {row.seed} ({row.generations} of {row.expected})' for row in missing.itertuples())}." if len(missing) else "",
     ]  # fmt: skip
     page.text("\n".join(f"- {point}" for point in points if point))
+
+
+def _droppable_share(run: Run, tables: Tables) -> str:
+    """How many of the deepest standard tasks an incomplete program would solve too."""
+    deepest = max((s for s in run.suite.splits if not s.reworded), key=lambda s: s.depth, default=None)
+    if deepest is None:
+        return ""
+    tasks = [example for seed in sorted(tables.details["seed"].unique()) for example in run.examples(deepest.name, int(seed))]
+    count = sum(map(droppable, tasks))
+    return (
+        f"Every step changes the value, but not every step is necessary: in {count} of {len(tasks)} tasks of split {deepest.name} some operation can be left out with the same answer "
+        "(UPPER before LOWER, say), so executed accuracy can exceed exact programs there; the full table has both."
+    )
 
 
 def configuration(run: Run) -> pd.DataFrame:
@@ -229,17 +248,21 @@ def configuration(run: Run) -> pd.DataFrame:
 def provenance(page: Page, run: Run, tables: Tables) -> None:
     """Versions, code, hardware, durations, hashes."""
     manifest = read_manifest(run)
-    facts = {"run": run.name, "commit": manifest.get("commit"), "code sha256": manifest.get("code_sha256"), **manifest.get("versions", {}),
-             **{name: value or "none" for name, value in manifest.get("hardware", {}).items()}}  # fmt: skip
-    page.table(pd.DataFrame([{"what": name, "value": str(value)} for name, value in facts.items()]), "Code, versions and machine")
     stages = [
-        {"stage": name, "finished (UTC)": stage["finished"], "seconds": stage["seconds"], "rows": stage["rows"]}
-        for name, stage in sorted(manifest.get("stages", {}).items())
+        {
+            "stage": name,
+            "commit": record["commit"],
+            **record["versions"],
+            **{what: ", ".join(value) or "none" if isinstance(value, list) else value for what, value in record["hardware"].items()},
+        }
+        for name, record in sorted(manifest.get("stages", {}).items())
     ]
+    page.text(f"Run `{run.name}`, code `{str(manifest.get('code_sha256'))[:16]}`. Each stage as it last ran:")
     page.table(
-        pd.DataFrame(stages, columns=["stage", "finished (UTC)", "seconds", "rows"]),
-        "Stages, each as it last ran; what is done already is not done again, so a repeated stage is short",
+        pd.DataFrame(stages).set_index("stage").T.reset_index(names="what") if stages else pd.DataFrame(), "Code, versions and machine"
     )
+    log = pd.DataFrame(read_log(run), columns=list(LOG_COLUMNS))
+    page.table(log, "Every time a stage ran; what is done already is not done again, so a repeated stage is short")
     if len(tables.checkpoints):
         page.table(tables.checkpoints.drop(columns="bytes"), "Adapters", fold="Adapters and their hashes")
     files = [{"file": name, "sha256": digest} for name, digest in manifest.get("files", {}).items()]
@@ -279,5 +302,6 @@ def _operations(depth: int) -> str:
     return "one operation" if depth == 1 else f"{depth} operations"
 
 
-def _seeds(run: Run) -> str:
-    return "one seed" if len(run.seeds) == 1 else f"{len(run.seeds)} seeds"
+def _seeds(tables: Tables) -> str:
+    count = tables.details["seed"].nunique()
+    return "one seed" if count == 1 else f"{count} seeds"

@@ -1,7 +1,8 @@
 """What a family of procedures is, and how one procedure is drawn from it.
 
-Every step of a procedure changes the value and leaves it non-empty, so that a program with a missing or
-wrong step cannot score by accident.
+Every step of a procedure changes the value and leaves it non-empty. That does not make every step
+necessary: UPPER before LOWER can be left out without a trace. `droppable` tells such tasks; their share is shown
+with the data and among the report's limits.
 """
 
 from __future__ import annotations
@@ -72,11 +73,13 @@ class Family:
 
     operations: every opcode that an operation may be.
     published: those that a depth-1 task of the published run could be, and so its training data contain.
+    slots: the sets of inputs that a request may show, one set for each kind of start.
     """
 
     name: ClassVar[str]
     operations: ClassVar[tuple[str, ...]]
     published: ClassVar[tuple[str, ...]]
+    slots: ClassVar[tuple[frozenset[str], ...]]
 
     def allowed(self, primitives: Primitives) -> tuple[str, ...]:
         """The opcodes that a split with this setting is made of."""

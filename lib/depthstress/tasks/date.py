@@ -13,6 +13,7 @@ class Date(Family):
 
     name = "date"
     operations = published = ("ADD_DAYS", "ADD_WEEKS")
+    slots = (frozenset({"date"}),)
 
     def start(self, rng: random.Random, first: str) -> Start:
         date = dt.date(2026, 1, 1) + dt.timedelta(days=rng.randrange(365))

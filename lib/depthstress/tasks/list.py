@@ -16,6 +16,7 @@ class List(Family):
     name = "list"
     operations = (*REDUCERS, "ADD", "SUB", "MUL")
     published = REDUCERS
+    slots = (frozenset({"list"}),)
 
     def firsts(self, depth, allowed):
         return REDUCERS

@@ -19,6 +19,7 @@ class Number(Family):
 
     name = "number"
     operations = published = ("ADD", "SUB", "MUL")
+    slots = (frozenset({"number"}),)
 
     def start(self, rng: random.Random, first: str) -> Start:
         number = rng.randint(1, 99)

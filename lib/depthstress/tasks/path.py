@@ -17,6 +17,7 @@ class Path(Family):
     name = "path"
     operations = ("BASENAME", "DIRNAME", "EXTENSION", "STRIP_EXT", "LOWER", "UPPER")
     published = ("BASENAME", "DIRNAME", "EXTENSION")
+    slots = (frozenset({"path"}),)
 
     def start(self, rng: random.Random, first: str) -> Start:
         folders = rng.sample(FOLDERS, rng.randint(2, 4))

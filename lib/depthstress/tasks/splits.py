@@ -45,6 +45,13 @@ def make_split(
     return examples
 
 
+def droppable(example: Example) -> bool:
+    """Whether some operation can be left out of the gold program with the same answer: a program that misses it scores."""
+    program = parse(example.program)
+    operations = range(len(program) - example.depth, len(program))
+    return any(execute(program[:n] + program[n + 1 :]).value == example.answer for n in operations)
+
+
 def _example(procedure: Procedure, worded: Wording, rng: random.Random, name: str, split: str, seed: int, wording: str) -> Example:
     steps = tuple(worded.step(rng, opcode, operands) for opcode, operands in procedure.operations)
     execution = execute(parse(procedure.program))

@@ -16,6 +16,7 @@ class String(Family):
     name = "string"
     operations = ("STRIP_HYPHENS", "REVERSE", "LOWER", "UPPER", "TAKE_PREFIX", "TAKE_SUFFIX", "SLICE")
     published = ("STRIP_HYPHENS", "REVERSE", "LOWER", "UPPER")
+    slots = (frozenset({"text"}),)
 
     def start(self, rng: random.Random, first: str) -> Start:
         letters = "".join(rng.choices(string.ascii_uppercase, k=4))

@@ -20,6 +20,7 @@ class Table(Family):
     name = "table"
     operations = ("LOOKUP", "ADD_LOOKUP", "ADD", "MUL")
     published = ("LOOKUP",)
+    slots = (frozenset({"table"}), frozenset({"table", "number"}))
 
     def firsts(self, depth, allowed):
         return allowed if depth == 1 else ("LOOKUP",)

@@ -74,9 +74,18 @@ def _check(where: str, worded: Wording, family: str) -> None:
     from ...opcodes import OPCODES
     from ..families import FAMILIES
 
+    allowed = [{*slots, "steps"} for slots in FAMILIES[family].slots]
     for n, frame in enumerate(worded.frames):
         if "steps" not in slots_of(frame.text):
             raise ValueError(f"{where}: frames[{n}] has no slot {{steps}}")
+        if slots_of(frame.text) not in allowed:
+            raise ValueError(
+                f"{where}: frames[{n}] has slots {sorted(slots_of(frame.text))}, not {' or '.join(str(sorted(s)) for s in allowed)}"
+            )
+        if slots_of(frame.item) != {"n", "step"} and slots_of(frame.item) != {"step"}:
+            raise ValueError(f"{where}: frames[{n}].item has slots {sorted(slots_of(frame.item))}, not ['step'] with or without ['n']")
+    if missing := [slots for slots in allowed if slots not in [slots_of(frame.text) for frame in worded.frames]]:
+        raise ValueError(f"{where}: no frame with the slots {sorted(missing[0])}")
     for opcode in FAMILIES[family].operations:
         if not worded.steps.get(opcode):
             raise ValueError(f"{where}: steps has no wording for {opcode}")

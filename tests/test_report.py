@@ -7,6 +7,7 @@ import pytest
 
 from depthstress.analysis import Tables
 from depthstress.data import make_data
+from depthstress.files import write_json
 from depthstress.formats import ARMS
 from depthstress.report import Page, sections
 from depthstress.report.findings import findings, reworded_by_depth, save_figure, training_curves, written_against_executed
@@ -139,6 +140,12 @@ def test_seeds_are_counted_in_the_results(run):
     data = tables(run, always(1.0))
     run.seeds = [1, 2, 3]
     assert sections._seeds(data) == "one seed"
+
+
+def test_a_manifest_of_an_older_version_is_shown_as_far_as_it_goes(run):
+    data = tables(run, always(1.0))
+    write_json(run.folder / "manifest.json", {"stages": {"01_data": {"seconds": 1}}})
+    assert "not recorded" in build(run, data).render()
 
 
 def test_one_file_without_any_request(run):

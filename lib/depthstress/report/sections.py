@@ -251,9 +251,11 @@ def provenance(page: Page, run: Run, tables: Tables) -> None:
     stages = [
         {
             "stage": name,
-            "commit": record["commit"],
-            **record["versions"],
-            **{what: ", ".join(value) or "none" if isinstance(value, list) else value for what, value in record["hardware"].items()},
+            "commit": record.get("commit", "not recorded"),
+            **record.get("versions", {}),
+            **{
+                what: ", ".join(value) or "none" if isinstance(value, list) else value for what, value in record.get("hardware", {}).items()
+            },
         }
         for name, record in sorted(manifest.get("stages", {}).items())
     ]

@@ -45,7 +45,7 @@ def build(run, data) -> Page:
     page.section("Method")
     sections.method(page, run)
     page.section("Figures")
-    for finding in findings(data):
+    for finding in findings(run, data):
         page.figure(finding)
     sections.coverage_section(page, run, data)
     page.table(sections.full_table(data), "Full table")
@@ -66,24 +66,25 @@ def test_the_answer_follows_the_data(run):
     assert "at no depth does this run show a difference from running the program" in falls
     holds = " ".join(sections.answer(tables(run, lambda arm, split: float(arm != "answer_only")).details))
     assert "does not show a loss with depth" in holds
-    assert "With 4 operations running the program recovers what answering directly loses: 6 of 6" in holds
-    assert "Beyond that depth" not in holds
+    assert "With 4 operations, running the program does better than answering directly: 6 of 6" in holds
+    assert "At greater depths" not in holds
     partly = " ".join(sections.answer(tables(run, lambda arm, split: float(arm != "answer_only" and split.depth == 1)).details))
-    assert "With one operation running the program recovers" in partly
-    assert "Beyond that depth this run shows no difference between the two." in partly
+    assert "With one operation, running the program does better than answering directly" in partly
+    assert "At greater depths the intervals overlap, and 6 tasks a depth can't tell the two apart." in partly
     reverse = " ".join(sections.answer(tables(run, lambda arm, split: float(arm == "answer_only")).details))
     assert "It has not fully learned" in reverse
-    assert "With 4 operations answering directly does better than the program" in reverse
+    assert "With 4 operations, answering directly does better than running the program" in reverse
 
 
 def test_the_figures_say_what_their_data_say(run):
     data = tables(run, lambda arm, split: float(split.depth == 1 and arm == "program_stack"))
-    titles = {finding.name: finding for finding in findings(data)}
+    titles = {finding.name: finding for finding in findings(run, data)}
     assert titles["execution_by_depth"].title == "Program falls with depth: 100% at depth 1, 0% at depth 4."
-    assert "invalid or unexecutable" in titles["failure_types"].title
+    assert titles["failure_types"].title == "Most wrong programs are too short: 66 of 66."
+    assert "“no value: invalid”: 66 of 66" in titles["failure_types"].takeaway
     assert "At no depth do the two intervals separate" in titles["written_against_executed"].takeaway
     assert list(titles) == ["execution_by_depth", "reworded_by_depth", "written_against_executed", "failure_types", "training_curves"]
-    perfect = {finding.name: finding for finding in findings(tables(run, always(1.0)))}
+    perfect = {finding.name: finding for finding in findings(run, tables(run, always(1.0)))}
     assert perfect["failure_types"].title == "Every program was right."
     assert "is not shown to change with depth" in perfect["execution_by_depth"].title
 
@@ -124,8 +125,8 @@ def test_an_answer_that_beats_execution_is_said(run):
 
 def test_an_arm_that_rises_is_not_counted_as_lost(run):
     data = tables(run, lambda arm, split: float((split.depth == 1) == (arm == "answer_only")))
-    takeaway = findings(data)[0].takeaway
-    assert "1 of 4 arms fall: Answer only; 3 of 4 arms rise: Trace, with answer, Trace, Program" in takeaway
+    takeaway = findings(run, data)[0].takeaway
+    assert "1 of 4 arms fall (Answer only); 3 of 4 arms rise (Numbered program, with answer; Numbered program; Program)" in takeaway
 
 
 def test_published_numbers_stand_only_beside_the_same_split(run):
@@ -183,7 +184,7 @@ def test_the_same_data_give_the_same_figures(run):
     data = tables(run, always(0.5))
     written = []
     for _ in range(2):
-        for finding in findings(data):
+        for finding in findings(run, data):
             save_figure(run, finding)
         written.append({path.name: path.read_bytes() for path in (run.folder / "figures").iterdir()})
     assert written[0] == written[1]

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from .formats import ARMS
 from .tables import rate_of
-from .theme import COLOURS, FAILURE_COLOURS, GREY, MARKERS, theme
+from .theme import COLOURS, FAILURE_COLOURS, FAILURE_WORDS, GREY, MARKERS, theme
 
 SIZE = (7.2, 3.9)
 
@@ -31,7 +31,7 @@ def by_depth(details: pd.DataFrame, reworded: bool) -> tuple[Figure, pd.DataFram
         figure, axes = _subplots(figsize=SIZE)
         for offset, (arm, rows) in enumerate(table.groupby("arm", sort=False)):
             _line(axes, rows, ARMS[arm].title, COLOURS[arm], MARKERS[arm], shift=(offset - 1.5) * 0.05)
-        _depth_axes(axes, table, "executed (Answer only: written answer)")
+        _depth_axes(axes, table, "right result")
     return figure, table
 
 
@@ -52,20 +52,24 @@ def written_against_executed(details: pd.DataFrame, arm: str = "trace_stack_fina
 
 
 def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """The share of each failure type, a bar for each program arm and split."""
+    """The share of each outcome, a bar for each program arm and split; the data also have the lengths against gold."""
     programs = details[[ARMS[arm].reads_program for arm in details["arm"]]]
+    cells = programs.groupby(["arm", "split"], sort=False)
     counts = programs.groupby(["arm", "split", "failure_type"], sort=False).size().unstack(fill_value=0)
-    counts = counts.reindex(columns=list(FAILURE_COLOURS), fill_value=0)
+    counts = counts.reindex(columns=[name for name in FAILURE_COLOURS if name in counts])
     shares = counts.div(counts.sum(axis=1), axis=0)
+    labels = {row.split: short_split(row.depth, row.template_shift) for row in programs.itertuples()}
     arms = list(dict.fromkeys(programs["arm"]))
     with theme():
         figure, panels = _subplots(1, max(len(arms), 1), figsize=(2.6 * max(len(arms), 1) + 1.6, 3.9), sharey=True, squeeze=False)
         for axes, arm in zip(panels[0], arms):
-            _stack(axes, shares.loc[arm])
+            _stack(axes, shares.loc[arm], labels)
             axes.set_title(ARMS[arm].title)
-        handles, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.1))
-    table = shares.assign(n=counts.sum(axis=1)).reset_index()
+        if arms:
+            handles, names = panels[0][0].get_legend_handles_labels()
+            figure.legend(handles, names, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.2))
+    lengths = {name: cells["length"].agg(lambda length, name=name: (length == name).mean()) for name in ("under", "exact", "over")}
+    table = shares.assign(**{f"length {name}": values for name, values in lengths.items()}, n=counts.sum(axis=1)).reset_index()
     return figure, table
 
 
@@ -83,10 +87,15 @@ def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(log):
             axes.legend()
+    return figure, log[["arm", "seed", "step", "loss", "target_tokens"]].reset_index(drop=True)
+
+
+def last_losses(log: pd.DataFrame) -> pd.DataFrame:
+    """One row an adapter: its updates, and the loss of its first and last."""
     last = log.groupby(["arm", "seed"], sort=False).agg(
         updates=("step", "max"), first_loss=("loss", "first"), last_loss=("loss", lambda losses: losses.iloc[-1])
     )
-    return figure, last.reset_index()
+    return last.reset_index()
 
 
 def _subplots(*arguments, **options):
@@ -111,17 +120,18 @@ def _depth_axes(axes, table: pd.DataFrame, ylabel: str) -> None:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _stack(axes, shares: pd.DataFrame) -> None:
+def _stack(axes, shares: pd.DataFrame, labels: dict[str, str]) -> None:
     bottom = pd.Series(0.0, index=shares.index)
-    for failure, colour in FAILURE_COLOURS.items():
-        axes.bar([short_split(split) for split in shares.index], shares[failure], bottom=bottom.values, color=colour,
-                 label=failure.replace("_", " "), width=0.8)  # fmt: skip
+    for failure in shares:
+        colour = FAILURE_COLOURS[failure]
+        axes.bar([labels[split] for split in shares.index], shares[failure], bottom=bottom.values, color=colour,
+                 label=FAILURE_WORDS[failure], width=0.8)  # fmt: skip
         bottom += shares[failure]
     axes.tick_params(axis="x", rotation=90)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(False, axis="x")
 
 
-def short_split(split: str) -> str:
-    """`eval_comp_d3` as `comp d3`."""
-    return split.removeprefix("eval_").replace("_d", " d").replace("_", " ")
+def short_split(depth: int, reworded: int) -> str:
+    """A split as an axis shows it."""
+    return f"depth {depth}" + (", reworded" if reworded else "")

@@ -51,12 +51,12 @@ ARMS: dict[str, Arm] = {
         ),
         Arm(
             "trace_stack_final",
-            "Trace, with answer",
+            "Numbered program, with answer",
             "Write the procedure as numbered stack instructions, then its result.",
             True,
             lambda example: f"{_numbered(example)}FINAL {example.answer}\n",
         ),
-        Arm("trace_stack_no_final", "Trace", "Write the procedure as numbered stack instructions.", True, _numbered),
+        Arm("trace_stack_no_final", "Numbered program", "Write the procedure as numbered stack instructions.", True, _numbered),
         Arm("program_stack", "Program", "Write the procedure as stack instructions.", True, lambda example: f"{example.program}\n"),
     )
 }

@@ -39,7 +39,7 @@ def rate(hits: list[int], sizes: list[int]) -> Rate:
         raise ValueError("a rate needs at least one observation")
     effective = n / design_effect(hits, sizes)
     low, high = proportion_confint(sum(hits) / n * effective, effective, alpha=1 - LEVEL, method="wilson")
-    return Rate(sum(hits), n, max(0.0, float(low)), min(1.0, float(high)))
+    return Rate(sum(hits), n, max(0.0, round(float(low), 12)), min(1.0, round(float(high), 12)))
 
 
 def design_effect(hits: list[int], sizes: list[int]) -> float:

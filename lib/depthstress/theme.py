@@ -26,6 +26,14 @@ FAILURE_COLOURS = {
     "invalid_or_unexecutable": "#d55e00",
     "empty_or_no_program": "#999999",
 }
+FAILURE_WORDS = {
+    "correct_exact": "right, the gold instructions",
+    "correct_semantic_variant": "right, other instructions",
+    "wrong_constant_or_argument": "wrong value, other operands",
+    "wrong_op_order_or_choice": "wrong value, other instructions",
+    "invalid_or_unexecutable": "no value: invalid",
+    "empty_or_no_program": "no instructions",
+}
 GREY = "#555555"
 
 

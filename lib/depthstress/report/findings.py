@@ -17,7 +17,7 @@ from ..formats import ARMS
 from ..intervals import Rate
 from ..runs import Run
 from ..tables import rate_of
-from ..theme import svg
+from ..theme import FAILURE_WORDS, svg
 
 INTERVALS = (
     "Bars are 95% intervals (Wilson's; with several seeds widened by the design effect, seeds as clusters). Points are moved sideways a little, "
@@ -38,10 +38,10 @@ class Finding:
     framing: str
 
 
-def findings(tables: Tables) -> list[Finding]:
+def findings(run: Run, tables: Tables) -> list[Finding]:
     """The five figures of the published study, in its order."""
     return [
-        execution_by_depth(tables.details),
+        execution_by_depth(tables.details, run.suite.train.depths),
         reworded_by_depth(tables.details),
         written_against_executed(tables.details),
         failure_types(tables.details),
@@ -55,16 +55,17 @@ def save_figure(run: Run, finding: Finding) -> None:
     write_text(run.folder / "figures" / f"{finding.name}.csv", finding.data.to_csv(index=False, lineterminator="\n"))
 
 
-def execution_by_depth(details: pd.DataFrame) -> Finding:
+def execution_by_depth(details: pd.DataFrame, trained: list[int]) -> Finding:
     """Figure 1: accuracy by depth on the standard requests."""
     figure, data = figures.by_depth(details, reworded=False)
+    depths = ", ".join(map(str, trained))
     return Finding(
         name="execution_by_depth", figure=figure, data=data,
         title=_depth_title(data),
         reading=f"Across: how many operations the procedure has. Up: the share of procedures whose result is right. A line is an arm. {INTERVALS}",
         takeaway=_depth_takeaway(data),
         framing="Primary accuracy on the standard requests: exact match of the executed program's value for the arms that write instructions, "
-        "exact match of the first written answer for Answer only. Training saw procedures of the depths that the configuration lists.",
+        f"exact match of the first written answer for Answer only. Training saw depth {depths} only.",
     )  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def reworded_by_depth(details: pd.DataFrame) -> Finding:
         )
     else:
         first, last = _ends(data, arm)
-        title = f"Reworded requests: {ARMS[arm].title} gets {_percent(first)} at depth {first.depth} and {_percent(last)} at depth {last.depth}."
+        title = f"Reworded requests: {ARMS[arm].title} is right in {first.correct} of {first.n} at depth {first.depth} and {last.correct} of {last.n} at depth {last.depth}."
         standard = figures.accuracy_table(details, reworded=False)
         same = list(standard[(standard["arm"] == arm) & (standard["depth"] == first.depth)].itertuples())
         takeaway = f"{ARMS[arm].title} at depth {first.depth}: {_count(first)} on reworded requests"
@@ -106,13 +107,17 @@ def written_against_executed(details: pd.DataFrame) -> Finding:
         }
         deepest = max(pairs)
         executed, written = pairs[deepest]
-        title = f"At depth {deepest} the instructions, executed, are right in {_percent(executed)}; the answer written below them in {_percent(written)}."
         ahead = [depth for depth, (ran, wrote) in pairs.items() if ran.low > wrote.high]
         behind = [depth for depth, (ran, wrote) in pairs.items() if wrote.low > ran.high]
+        executed, written = pairs[ahead[-1] if ahead else deepest]
+        title = (
+            f"At depth {executed.depth} the instructions, executed, are right in {executed.correct} of {executed.n}; "
+            f"the answer written below them in {written.correct} of {written.n}."
+        )
         sentences = []
         if ahead:
             sentences.append(
-                f"Execution beats the model's own answer, with intervals that do not overlap, at depth {_listed(ahead)}: there the model wrote steps that it did not carry out itself."
+                f"Execution beats the model's own answer, with intervals that do not overlap, at depth {_listed(ahead)}: there it wrote steps that it did not carry out itself."
             )
         if behind:
             sentences.append(f"The model's own answer beats execution, with intervals that do not overlap, at depth {_listed(behind)}.")
@@ -120,12 +125,16 @@ def written_against_executed(details: pd.DataFrame) -> Finding:
             sentences.append(
                 "At no depth do the two intervals separate: this run does not show that execution recovers answers that the model itself lost."
             )
-        takeaway = " ".join([*sentences, f"At depth {deepest}: executed {_count(executed)}, written {_count(written)}."])
+        own = details[(details["arm"] == "trace_stack_final") & (details["template_shift"] == 0)]
+        reverse = int(((own["final_correct"] == 1) & (own["exec_correct"] == 0)).sum())
+        sentences.append(f"At depth {executed.depth}: executed {_count(executed)}, written {_count(written)}.")
+        sentences.append(f"The reverse, a right answer under a wrong program, stands in {reverse} of {len(own)} texts.")
+        takeaway = " ".join(sentences)
     return Finding(
         name="written_against_executed", figure=figure, data=data, title=title, takeaway=takeaway,
         reading=f"One arm, {ARMS['trace_stack_final'].title}: each text holds instructions and then an answer. Solid: the instructions were run by the interpreter. "
         f"Dashed: the answer as the model wrote it. {INTERVALS}",
-        framing="Same generations, two readings: exec_correct against final_correct, on the standard requests. The distance is what a deterministic "
+        framing="Same generations, two readings (exec_correct and final_correct in the tables), on the standard requests. The distance is what a deterministic "
         "interpreter recovers without a new generation.",
     )  # fmt: skip
 
@@ -141,36 +150,39 @@ def failure_types(details: pd.DataFrame) -> Finding:
         title, takeaway = "Every program was right.", f"None of {len(programs)} programs failed."
     else:
         counts = wrong["failure_type"].value_counts()
-        title = f"The commonest failure is {counts.index[0].replace('_', ' ')}: {counts.iloc[0]} of {len(wrong)} wrong programs."
         under = int((wrong["length"] == "under").sum())
-        takeaway = f"{under} of {len(wrong)} wrong programs have fewer instructions than asked for, {int((wrong['length'] == 'over').sum())} have more; {int((wrong['end'] == 'limit').sum())} were cut off at the token limit."
+        common = f"The commonest failure is “{FAILURE_WORDS[counts.index[0]]}”: {counts.iloc[0]} of {len(wrong)} wrong programs."
+        title = f"Most wrong programs are too short: {under} of {len(wrong)}." if under > len(wrong) / 2 else common
+        takeaway = f"{common} {under} of {len(wrong)} have fewer instructions than asked for, {int((wrong['length'] == 'over').sum())} have more; {int((wrong['end'] == 'limit').sum())} were cut off at the token limit."
     return Finding(
         name="failure_types", figure=figure, data=data, title=title, takeaway=takeaway,
-        reading="A bar is a split, its colours the share of each outcome; green is right. Splits are named by wording (indist and comp: standard, template: reworded) and depth.",
-        framing="Decided in this order: right value with the gold instructions, or with others; program without a value; no instructions; other opcodes than gold; same opcodes, other operands.",
+        reading="A bar is a split, its colours the share of each outcome; green is right. The data also have the share of programs with fewer, as many and more instructions than gold.",
+        framing="Decided in this order: right value with the gold instructions, or with others; no instructions at all; a program without a value "
+        "(unknown opcode, bad operand, wrong type, empty stack); a wrong value with other opcodes than gold, which includes missing ones; a wrong value with other operands only.",
     )  # fmt: skip
 
 
 def training_curves(log: pd.DataFrame) -> Finding:
     """Figure 5: the loss of every adapter."""
     figure, data = figures.training_curves(log)
-    finite = data[data["last_loss"].notna()]
+    last = figures.last_losses(log)
+    finite = last[last["last_loss"].notna()]
     if data.empty:
         title, takeaway = "No training log is here.", "Nothing can be said about training."
-    elif len(finite) < len(data):
-        title = f"The loss of {len(data) - len(finite)} of {len(data)} adapters is not a number at the end."
+    elif len(finite) < len(last):
+        title = f"The loss of {len(last) - len(finite)} of {len(last)} adapters is not a number at the end."
         takeaway = "Their training diverged: read nothing from what they generate."
     else:
-        worst = data.loc[data["last_loss"].idxmax()]
-        below = int((data["last_loss"] < 0.1).sum())
-        title = f"The loss ends between {data['last_loss'].min():.2g} and {data['last_loss'].max():.2g} nats a target token."
+        worst = last.loc[last["last_loss"].idxmax()]
+        below = int((last["last_loss"] < 0.1).sum())
+        title = f"The loss ends between {last['last_loss'].min():.2g} and {last['last_loss'].max():.2g} nats a target token."
         takeaway = (
-            f"After {data['updates'].max()} updates {below} of {len(data)} adapters are below 0.1 nats a target token in their last update; "
+            f"After {last['updates'].max()} updates {below} of {len(last)} adapters are below 0.1 nats a target token in their last update, which is one batch; "
             f"the highest last loss is {worst['last_loss']:.2g} ({ARMS[worst['arm']].title}, seed {worst['seed']})."
         )
     return Finding(
         name="training_curves", figure=figure, data=data, title=title, takeaway=takeaway,
-        reading="Across: optimizer updates. Up, on a logarithmic scale: the mean loss of the target's tokens in that update. A line is an arm; faint lines are single seeds.",
+        reading="Across: optimizer updates. Up, on a logarithmic scale: the mean loss of the target's tokens in that update. A line is an arm, its mean over seeds where there are several (single seeds are faint).",
         framing="Cross entropy on the target and its end token only; the prompt is masked. A low loss on the training depth says nothing about deeper "
         "procedures: that is what the other figures measure.",
     )  # fmt: skip
@@ -199,7 +211,7 @@ def _depth_takeaway(data: pd.DataFrame) -> str:
         return sentence
     if not lost and not gained:
         return f"{sentence} No arm differs between its shallowest and its deepest split by more than the intervals allow."
-    changes = [f"{len(arms)} of {len(ends)} arms {verb}: {', '.join(arms)}" for arms, verb in ((lost, "fall"), (gained, "rise")) if arms]
+    changes = [f"{len(arms)} of {len(ends)} arms {verb} ({'; '.join(arms)})" for arms, verb in ((lost, "fall"), (gained, "rise")) if arms]
     return f"{sentence} From the shallowest to the deepest split, with intervals that do not overlap, {'; '.join(changes)}."
 
 

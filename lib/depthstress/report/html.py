@@ -32,7 +32,7 @@ def table(frame: pd.DataFrame, caption: str, raw: tuple[str, ...] = ()) -> str:
         "<tr>" + "".join(f"<td{_class(numeric[c])}>{v if c in raw else inert(cell(v))}</td>" for c, v in zip(frame, row)) + "</tr>\n"
         for row in frame.itertuples(index=False, name=None)
     )
-    return f'<div class="scroll" tabindex="0"><table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
+    return f'<p class="caption">{escape(caption)}</p><div class="scroll" tabindex="0"><table aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
 
 
 def cell(value: object) -> str:

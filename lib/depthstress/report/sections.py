@@ -7,13 +7,13 @@ import pandas as pd
 from ..analysis import Tables
 from ..data import TRAIN
 from ..formats import ARMS
-from ..intervals import Rate
 from ..opcodes import reference_card
 from ..published import CITATION, published_coverage, published_summary
 from ..runs import Run
 from ..stages import LOG_COLUMNS, read_log, read_manifest
 from ..tasks import FAMILIES, droppable
-from .findings import cell_rate, headline_arm
+from ..theme import FAILURE_WORDS
+from .headline import answer, operations
 from .html import code, percent
 from .page import Page
 
@@ -22,63 +22,23 @@ QUESTION = "Does a language model execute the procedure that it was given?"
 
 def opening(page: Page, run: Run, tables: Tables) -> None:
     """The question, the answer, why it matters."""
+    train = run.suite.train
     page.text(
-        f"Give **{run.model.title}** a procedure, step by step. Does it execute the steps, or does it write something that looks like having "
-        "executed them? And if it writes the steps down as a program that a deterministic interpreter runs, how much of what it loses comes back?"
+        "Give a language model a procedure, step by step. Does it write the right steps, or a text that only looks like it? And if the steps are a program that a "
+        f"deterministic interpreter runs, how much of what the model loses comes back? Here **{run.model.title}** was fine-tuned on {train.examples} procedures of "
+        f"{' or '.join(map(operations, train.depths))} and asked for longer ones ({_seeds(tables)}, {len(tables.details)} generations)."
     )
     for sentence in answer(tables.details):
         page.lead(sentence)
     page.text(
-        "**Why it matters.** A final answer says whether a model was right, not whether it followed the steps. A program can be checked line by line and run "
-        "without error. Where the program is right and the written answer is wrong, an interpreter is the cure; where the program itself is wrong, "
-        "no interpreter helps: the procedure was not followed."
+        "**Why it matters.** A final answer says whether a model was right, not whether it followed the steps. A program can be checked line by line, and a valid one runs without "
+        "slips of calculation. Where the steps are right and the model's own answer is wrong, an interpreter is the cure; where the steps themselves are wrong, it is not."
     )
-    page.table(beside_published(tables, short=True), f"This run beside the published one (accuracy with n; difference in percentage points). Published: {CITATION}. "
-               f"This run: {run.model.title}, {_seeds(tables)}.")  # fmt: skip
-
-
-def answer(details: pd.DataFrame) -> list[str]:
-    """What was found, in two or three sentences that the data support, about the arm that `headline_arm` names."""
-    standard = details[details["template_shift"] == 0]
-    arm = headline_arm(standard)
-    if arm is None:
-        return ["This run has no program on the standard requests, so it can't answer the question."]
-    depths = sorted(standard.loc[standard["arm"] == arm, "depth"].unique())
-    shallow, deep = depths[0], depths[-1]
-    first, last = cell_rate(details, arm, shallow), cell_rate(details, arm, deep)
-    learned = "It writes procedures of" if first.value >= 0.9 else "It has not fully learned procedures of"
-    sentences = [f"{learned} {_operations(shallow)} as a program: {_says(first)} run to the right value (arm {ARMS[arm].title})."]
-    if shallow != deep:
-        sentences.append(_with_depth(first, last, deep))
-    if len(standard[standard["arm"] == "answer_only"]):
-        sentences.append(_against_answering(details, arm, depths))
-    return sentences
-
-
-def _with_depth(first: Rate, last: Rate, deep: int) -> str:
-    if last.high < first.low:
-        return f"With {_operations(deep)} that falls to {_says(last)}."
-    if last.low > first.high:
-        return f"With {_operations(deep)} that rises to {_says(last)}."
-    return f"With {_operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth."
-
-
-def _against_answering(details: pd.DataFrame, arm: str, depths: list[int]) -> str:
-    """The program, executed, against the answer written directly: at the deepest depth where the intervals are apart, else at the deepest."""
-    pairs = {depth: (cell_rate(details, arm, depth), cell_rate(details, "answer_only", depth)) for depth in depths}
-    pairs = {depth: pair for depth, pair in pairs.items() if None not in pair}
-    if not pairs:
-        return "No depth was both answered directly and written as a program, so the two can't be compared."
-    deepest = max(pairs)
-    apart = [depth for depth, (ran, wrote) in pairs.items() if ran.low > wrote.high or wrote.low > ran.high]
-    if not apart:
-        ran, wrote = pairs[deepest]
-        return f"Answering directly gets {_says(wrote)} with {_operations(deepest)}; at no depth does this run show a difference from running the program."
-    ran, wrote = pairs[apart[-1]]
-    better = ran.value > wrote.value
-    verdict = "running the program recovers what answering directly loses" if better else "answering directly does better than the program"
-    text = f"With {_operations(apart[-1])} {verdict}: {_says(ran)} against {_says(wrote)}."
-    return text if apart[-1] == deepest else f"{text} Beyond that depth this run shows no difference between the two."
+    page.table(
+        beside_published(tables, short=True),
+        f"This run ({run.model.title}, {_seeds(tables)}) beside the published one, shallowest and deepest standard split; difference in percentage points. Models, sizes and "
+        f"recipes differ, so this is no replication test. Published: {CITATION}.",
+    )
 
 
 def method(page: Page, run: Run) -> None:
@@ -92,14 +52,24 @@ def method(page: Page, run: Run) -> None:
         f"**Tasks.** {len(FAMILIES)} families of procedures: {', '.join(FAMILIES)}. Every step changes the value, no answer is empty, and within a seed no gold program stands in two splits. "
         f"Depth is the number of operations. Training is in {train.wording} words; {'the reworded splits use other words and frames' if train.wording == 'standard' else 'the standard splits use other words and frames'}.",
         f"**Training.** One LoRA adapter for each arm and seed on {run.model.title} ({run.model.weights} weights, {run.model.compute} compute), with loss on the target alone: "
-        f"{train.examples} examples of depth {depths}, {train.updates} updates of {train.batch_size * train.grad_accum}.",
-        f"**Evaluation.** {len(suite.splits)} splits of {evaluation.per_split} tasks a seed, greedy, at most {evaluation.max_new_tokens} new tokens.",
+        f"{train.examples} examples of depth {depths}, {train.updates} updates of {train.batch_size * train.grad_accum} with AdamW at a constant {train.lr:g}. Nothing is known here of the model without fine-tuning.",
+        f"**Evaluation.** {len(suite.splits)} splits of {evaluation.per_split} tasks a seed, the same for every arm; greedy, at most {evaluation.max_new_tokens} new tokens.",
         "**Scoring.** Instructions are executed by a deterministic interpreter; its value must equal the gold answer exactly. Answer only is scored by its first written answer.",
     )
+    page.text(f"**To repeat it:** `make study SUITE={suite.name}` in a clone of the repository.")
     rows = [{"arm": ARMS[arm].title, "asked": ARMS[arm].instruction, "target": code(ARMS[arm].target(example))} for arm in run.arms]
     page.text(f"One task of split `{split.name}` (`{example.id}`), and what each arm is asked for:")
     page.table(pd.DataFrame([{"request": code(example.request), "answer": example.answer}]), "The task", raw=("request",))
     page.table(pd.DataFrame(rows), "The arms differ only in what must be written", raw=("target",))
+    page.text("All that the model sees of it, in the last of these arms (the instruction set is not in the prompt):")
+    page.table(pd.DataFrame([{"prompt": code(ARMS[run.arms[-1]].prompt(example))}]), "A prompt", raw=("prompt",))
+    if reworded := next((s for s in suite.splits if s.reworded), None):
+        other = run.examples(reworded.name, seed)[0]
+        page.table(
+            pd.DataFrame([{"request": code(other.request), "answer": other.answer}]),
+            f"A reworded task, of split {reworded.name}",
+            raw=("request",),
+        )
     page.table(
         pd.DataFrame([{"instructions": code(reference_card(), limit=10_000)}]),
         "The instruction set",
@@ -112,9 +82,13 @@ def coverage_section(page: Page, run: Run, tables: Tables) -> None:
     """Accuracy split by whether training contained every opcode."""
     page.text(
         "A procedure can be lost because it is long, or because one of its opcodes was never trained. The published training data could not contain `TAKE_PREFIX`, `TAKE_SUFFIX`, `SLICE`, "
-        "`ADD_LOOKUP` and `STRIP_EXT`, and deeper tasks use them more often. So executed accuracy is split by that, over all arms that write instructions."
+        "`ADD_LOOKUP` and `STRIP_EXT`, and in the published run deeper tasks use them more often. So executed accuracy is split by that, over all arms that write instructions."
     )
-    page.text(coverage_sentence(tables.coverage, "In this run"), coverage_sentence(published_coverage(), "In the published run"))
+    for table, where in ((tables.coverage, "In this run"), (published_coverage(), "In the published run")):
+        page.text(f"{coverage_sentence(table, where)} {trained_sentence(table)}")
+    page.text(
+        "n counts generations: each task is written once by every one of these arms, so the rows of a cell are not independent, and the intervals are somewhat too narrow."
+    )
     if len(tables.coverage):
         page.table(_coverage_table(tables.coverage), "This run")
     page.table(_coverage_table(published_coverage()), f"The published run, re-scored from its generations. {CITATION}")
@@ -133,41 +107,69 @@ def coverage_sentence(table: pd.DataFrame, where: str) -> str:
     return text if yes.low > no.high or no.low > yes.high else text + " The intervals overlap."
 
 
-def wrong_generations(tables: Tables, per_arm: int = 2) -> pd.DataFrame:
-    """For each arm, the first wrong generations beside their targets, shallow splits first."""
+def trained_sentence(table: pd.DataFrame) -> str:
+    """How procedures made of trained opcodes alone do by depth: what coverage can't explain."""
+    rows = table[(table["wording"] == "standard") & (table["every_opcode_trained"] == 1)]
+    if rows.empty:
+        return ""
+    by_depth = ", ".join(f"{row.exec_accuracy:.0%} of {row.n} at depth {row.depth}" for row in rows.itertuples())
+    return f"With every opcode trained: {by_depth}."
+
+
+def wrong_generations(tables: Tables) -> pd.DataFrame:
+    """For each arm, the first wrong text at the shallowest and the deepest standard depth that has one, and the first reworded one."""
     rows = []
     for arm, cell in tables.details.groupby("arm", sort=False):
-        wrong = cell[cell["primary_correct"] == 0].sort_values(["template_shift", "depth"], kind="stable")
-        for row in wrong.head(per_arm).itertuples():
-            rows.append({"arm": ARMS[arm].title, "example": row.example_id, "written": code(row.generated), "target": code(row.target),
-                         "why wrong": row.exec_error or row.failure_type.replace("_", " ")})  # fmt: skip
-    return pd.DataFrame(rows)
+        wrong = cell[cell["primary_correct"] == 0]
+        standard = wrong[wrong["template_shift"] == 0].sort_values("depth", kind="stable")
+        deepest = standard[standard["depth"] == standard["depth"].max()]
+        for part in (standard.head(1), deepest.head(1), wrong[wrong["template_shift"] == 1].head(1)):
+            for row in part.itertuples():
+                why = row.exec_error or ("wrong answer" if row.failure_type == "n/a_answer_only" else FAILURE_WORDS[row.failure_type])
+                rows.append(
+                    {
+                        "arm": ARMS[arm].title,
+                        "example": row.example_id,
+                        "written": code(row.generated),
+                        "target": code(row.target),
+                        "why wrong": why,
+                    }
+                )
+    return pd.DataFrame(rows).drop_duplicates(["arm", "example"]) if rows else pd.DataFrame()
 
 
 def full_table(tables: Tables) -> pd.DataFrame:
-    """Every arm and split: n, seeds, primary accuracy with its interval, and the other rates."""
+    """Every arm and split: n, seeds, primary accuracy with its interval, and the other rates; – where an arm is not asked for it."""
     summary = tables.summary
+    programs = summary["arm"].map(lambda arm: ARMS[arm].reads_program)
+    answers = summary["arm"].isin(["answer_only", "trace_stack_final"])
+
+    def rates(column: str, asked: pd.Series) -> list[str]:
+        return [percent(value) if wanted else "–" for value, wanted in zip(summary[f"{column}_mean"], asked)]
+
     return pd.DataFrame(
         {
-            "arm": summary["arm"],
+            "arm": summary["arm"].map(lambda arm: ARMS[arm].title),
             "split": summary["split"],
-            "seeds": summary["runs"],
             "n": summary["n_total"],
             "primary": summary["primary_accuracy_mean"].map(percent),
             "95% interval": [
                 f"{low:.0%} to {high:.0%}" for low, high in zip(summary["primary_accuracy_low"], summary["primary_accuracy_high"])
             ],
-            "deviation over seeds": [
-                percent(std) if runs > 1 else "one seed" for std, runs in zip(summary["primary_accuracy_std"], summary["runs"])
-            ],
-            "executed": summary["exec_accuracy_mean"].map(percent),
-            "valid": summary["valid_exec_rate_mean"].map(percent),
-            "written": summary["final_accuracy_mean"].map(percent),
-            "exact program": summary["exact_program_rate_mean"].map(percent),
-            "truncated": summary["truncated_rate_mean"].map(percent),
-            "prefix": summary["prefix_accuracy_mean"].map(percent),
+            "deviation": [percent(std) if runs > 1 else "–" for std, runs in zip(summary["primary_accuracy_std"], summary["runs"])],
+            "valid": rates("valid_exec_rate", programs),
+            "exact program": rates("exact_program_rate", programs),
+            "prefix": rates("prefix_accuracy", programs),
+            "written answer": rates("final_accuracy", answers),
+            "cut off": summary["truncated_rate_mean"].map(percent),
         }
     )
+
+
+FULL_TABLE = (
+    "Primary: the executed program is right (Answer only: the written answer). Deviation: sample standard deviation over seeds, – with one seed. Valid: the program has a value. "
+    "Exact program: the gold instructions. Prefix: leading instructions that match gold, over the longer of the two. Written answer: the first FINAL is right. Cut off: reached the token limit."
+)
 
 
 def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
@@ -176,7 +178,7 @@ def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
     same = ["arm", "split", "depth", "template_shift"]
     merged = tables.summary.merge(published_summary(), on=same, how="left", suffixes=("", "_published"))
     if short:
-        standard = merged[(merged["template_shift"] == 0) & merged["arm"].isin(["answer_only", "trace_stack_final", "program_stack"])]
+        standard = merged[merged["template_shift"] == 0]
         merged = standard[standard["depth"].isin([standard["depth"].min(), standard["depth"].max()])]
     difference = 100 * (merged["primary_accuracy_mean"] - merged["primary_accuracy_mean_published"])
     table = pd.DataFrame(
@@ -193,7 +195,7 @@ def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
             "n": merged["n_total"],
             "published": merged["primary_accuracy_mean_published"].map(percent),
             "n, published": merged["n_total_published"].map(lambda n: "–" if pd.isna(n) else int(n)),
-            "difference": difference.map(lambda points: "–" if pd.isna(points) else f"{points:+.1f}"),
+            "difference": difference.map(lambda points: "–" if pd.isna(points) else f"{points + 0:+.1f}".replace("-", "\u2212")),
         }
     )
     return table.drop(columns="split") if short else table
@@ -212,7 +214,9 @@ def limits(page: Page, run: Run, tables: Tables) -> None:
         "Depth and coverage are mixed in the splits as published; the section on coverage takes them apart as far as the data allow.",
         "No reworded split has depth 1 in the published design, so the cost of wording alone is not measured." if not any(s.reworded and s.depth == 1 for s in run.suite.splits) else "",
         "Deviations from the published protocol: the requests are in our own words; starting texts come in both cases; a step that changes nothing and an empty answer are excluded "
-        "(5.6% of the published answers are empty, where a wrong program can score); a failure type that a cell does not have counts as 0 in means over seeds, where the published tables leave it out.",
+        "(108 of the 1,920 published gold answers are empty, where a wrong program can score); a seed without a failure type counts as 0 in that type's mean, where the published tables skip the seed.",
+        "The model was not tried without fine-tuning, and no arm writes the value after each step.",
+        f"The weights are those of {run.model.source.member.rsplit('/', 1)[-1]}, dequantised, then held as {run.model.weights}: what the first quantisation lost is not measured." if run.model.source.member else "",
         f"The base is {run.model.title} in {run.model.weights}, the published one Qwen3-4B in nf4: differences between the two columns are differences of model, size and recipe together."
         if run.model.name != "qwen3-4b" else "",
         f"Not run, though the suite has it: {', '.join(absent)}." if absent else "",
@@ -230,7 +234,7 @@ def _droppable_share(run: Run, tables: Tables) -> str:
     count = sum(map(droppable, tasks))
     return (
         f"Every step changes the value, but not every step is necessary: in {count} of {len(tasks)} tasks of split {deepest.name} some operation can be left out with the same answer "
-        "(UPPER before LOWER, say), so executed accuracy can exceed exact programs there; the full table has both."
+        "(UPPER before LOWER, say), so that an incomplete program would score; the full table has exact programs beside executed ones."
     )
 
 
@@ -258,8 +262,11 @@ def provenance(page: Page, run: Run, tables: Tables) -> None:
             },
         }
         for name, record in sorted(manifest.get("stages", {}).items())
+        if name != "05_report"  # which is being written
     ]
-    page.text(f"Run `{run.name}`, code `{str(manifest.get('code_sha256'))[:16]}`. Each stage as it last ran:")
+    page.text(
+        f"Run `{run.name}`, source code sha256 `{str(manifest.get('code_sha256'))[:16]}`. Each stage before this report, as it last ran:"
+    )
     page.table(
         pd.DataFrame(stages).set_index("stage").T.reset_index(names="what") if stages else pd.DataFrame(), "Code, versions and machine"
     )
@@ -267,7 +274,7 @@ def provenance(page: Page, run: Run, tables: Tables) -> None:
     page.table(log, "Every time a stage ran; what is done already is not done again, so a repeated stage is short")
     if len(tables.checkpoints):
         page.table(tables.checkpoints.drop(columns="bytes"), "Adapters", fold="Adapters and their hashes")
-    files = [{"file": name, "sha256": digest} for name, digest in manifest.get("files", {}).items()]
+    files = [{"file": name, "sha256": digest} for name, digest in manifest.get("files", {}).items() if name != "report.html"]
     page.table(pd.DataFrame(files, columns=["file", "sha256"]), "Files", fold="Every file and its hash")
 
 
@@ -294,14 +301,6 @@ def _coverage_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def _of(row) -> str:
     return f"{percent(row.exec_accuracy)} of {int(row.n)} (95% interval {row.low:.0%} to {row.high:.0%})"
-
-
-def _says(rate) -> str:
-    return f"{rate.hits} of {rate.n} ({rate.value:.0%}, 95% interval {rate.low:.0%} to {rate.high:.0%})"
-
-
-def _operations(depth: int) -> str:
-    return "one operation" if depth == 1 else f"{depth} operations"
 
 
 def _seeds(tables: Tables) -> str:

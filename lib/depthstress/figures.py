@@ -61,13 +61,14 @@ def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     labels = {row.split: short_split(row.depth, row.template_shift) for row in programs.itertuples()}
     arms = list(dict.fromkeys(programs["arm"]))
     with theme():
-        figure, panels = _subplots(1, max(len(arms), 1), figsize=(2.6 * max(len(arms), 1) + 1.6, 3.9), sharey=True, squeeze=False)
+        figure, panels = _subplots(1, max(len(arms), 1), figsize=(3.0 * max(len(arms), 1) + 0.6, 3.9), sharey=True, squeeze=False)
         for axes, arm in zip(panels[0], arms):
             _stack(axes, shares.loc[arm], labels)
-            axes.set_title(ARMS[arm].title)
+            axes.set_title(ARMS[arm].title, fontsize=10)
+            axes.set_xlabel("depth (* reworded)")
         if arms:
             handles, names = panels[0][0].get_legend_handles_labels()
-            figure.legend(handles, names, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.2))
+            figure.legend(handles, names, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.02))
     lengths = {name: cells["length"].agg(lambda length, name=name: (length == name).mean()) for name in ("under", "exact", "over")}
     table = shares.assign(**{f"length {name}": values for name, values in lengths.items()}, n=counts.sum(axis=1)).reset_index()
     return figure, table
@@ -127,11 +128,10 @@ def _stack(axes, shares: pd.DataFrame, labels: dict[str, str]) -> None:
         axes.bar([labels[split] for split in shares.index], shares[failure], bottom=bottom.values, color=colour,
                  label=FAILURE_WORDS[failure], width=0.8)  # fmt: skip
         bottom += shares[failure]
-    axes.tick_params(axis="x", rotation=90)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(False, axis="x")
 
 
 def short_split(depth: int, reworded: int) -> str:
     """A split as an axis shows it."""
-    return f"depth {depth}" + (", reworded" if reworded else "")
+    return f"{depth}*" if reworded else str(depth)

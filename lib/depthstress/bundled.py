@@ -6,6 +6,7 @@ needs a network. The cache is `$DEPTHSTRESS_CACHE`, or the user's cache folder.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from .files import file_sha256, write_json
+from .files import file_sha256, made, write_json
 from .suites import Model, Source
 
 CONVERTED = "converted.json"  # written last
@@ -39,7 +40,7 @@ def local_folder(model: Model) -> Path:
     """
     source = model.source
     folder = cache_folder() / f"{model.name}-{source.sha256[:12]}"
-    with FileLock(_made(cache_folder()) / f"{folder.name}.lock"):
+    with FileLock(made(cache_folder()) / f"{folder.name}.lock"):
         if not _is_whole(folder):
             gguf = _gguf(source)
             print(f"{model.title}: converting {gguf.name} to safetensors, once", flush=True)
@@ -47,15 +48,8 @@ def local_folder(model: Model) -> Path:
     return folder
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _is_whole(folder: Path) -> bool:
     """Whether the conversion ended, and its files still have their sizes (hashing 540 MB would cost a second a run)."""
-    import json
-
     try:
         sizes = json.loads((folder / CONVERTED).read_text(encoding="utf-8"))
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
@@ -72,7 +66,7 @@ def _gguf(source: Source) -> Path:
         print(f"{path.name} in the cache is damaged; fetching it again", flush=True)
         path.unlink()
     for attempt in (1, 2):
-        with tempfile.TemporaryDirectory(dir=_made(cache_folder())) as temporary:
+        with tempfile.TemporaryDirectory(dir=made(cache_folder())) as temporary:
             try:
                 found = _fetch(source, Path(temporary))
             except (DownloadError, zipfile.BadZipFile, KeyError) as error:

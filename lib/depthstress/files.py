@@ -27,6 +27,12 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def made(folder: Path) -> Path:
+    """A folder, made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: to a temporary name beside it, flushed to disk, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)

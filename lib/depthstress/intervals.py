@@ -23,7 +23,7 @@ class Rate:
         return self.hits / self.n
 
     def __str__(self) -> str:
-        return f"{self.value:.1%} (95% interval {self.low:.0%} to {self.high:.0%}, n = {self.n})"
+        return f"{self.hits} of {self.n} ({self.value:.0%}, 95% interval {self.low:.0%} to {self.high:.0%})"
 
 
 def rate(hits: list[int], sizes: list[int]) -> Rate:

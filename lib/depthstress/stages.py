@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from .files import file_sha256, fingerprint, sources_sha256, write_json, write_text
+from .files import file_sha256, fingerprint, made, sources_sha256, write_json, write_text
 from .progress import duration
 from .provenance import git_commit, hardware, versions
 from .runs import Run
@@ -78,7 +78,7 @@ class Stage:
             "seconds": seconds, "arms": run.arms, "seeds": run.seeds, "rows": rows, "whole": self.whole,
             "commit": git_commit(), "versions": versions(), "hardware": hardware(),
         }  # fmt: skip
-        with FileLock(_made(run.folder / ".locks") / "manifest.lock"):
+        with FileLock(made(run.folder / ".locks") / "manifest.lock"):
             files = {str(path.relative_to(run.folder)): file_sha256(path) for path in stage_files(run, self.name)}
             _update_manifest(run, self.name, record, files)
             _append_log(run, self.name, record)
@@ -107,11 +107,6 @@ def read_manifest(run: Run) -> dict:
 
 def _marker(run: Run, stage: str) -> Path:
     return run.folder / f".{stage}.done.json"
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _update_manifest(run: Run, stage: str, record: dict, files: dict[str, str]) -> None:

@@ -19,7 +19,7 @@ def answer(details: pd.DataFrame) -> list[str]:
     first, last = cell_rate(details, arm, shallow), cell_rate(details, arm, deep)
     learned = "It writes procedures of" if first.value >= 0.9 else "It has not fully learned procedures of"
     sentences = [
-        f"{learned} {operations(shallow)} as a program: {_says(first)} run to the right value (the arm that is asked for a program only)."
+        f"{learned} {operations(shallow)} as a program: {first} run to the right value (the arm that is asked for a program only)."
     ]
     if shallow != deep:
         sentences.append(_with_depth(first, last, deep))
@@ -30,10 +30,10 @@ def answer(details: pd.DataFrame) -> list[str]:
 
 def _with_depth(first: Rate, last: Rate, deep: int) -> str:
     if last.high < first.low:
-        return f"With {operations(deep)} that falls to {_says(last)}."
+        return f"With {operations(deep)} that falls to {last}."
     if last.low > first.high:
-        return f"With {operations(deep)} that rises to {_says(last)}."
-    return f"With {operations(deep)} it is {_says(last)}, and the intervals overlap: this run does not show a loss with depth."
+        return f"With {operations(deep)} that rises to {last}."
+    return f"With {operations(deep)} it is {last}, and the intervals overlap: this run does not show a loss with depth."
 
 
 def _against_answering(details: pd.DataFrame, arm: str, depths: list[int]) -> str:
@@ -46,22 +46,18 @@ def _against_answering(details: pd.DataFrame, arm: str, depths: list[int]) -> st
     apart = [depth for depth, (ran, wrote) in pairs.items() if ran.low > wrote.high or wrote.low > ran.high]
     if not apart:
         ran, wrote = pairs[deepest]
-        return f"Answering directly gets {_says(wrote)} with {operations(deepest)}; at no depth does this run show a difference from running the program."
+        return f"Answering directly gets {wrote} with {operations(deepest)}; at no depth does this run show a difference from running the program."
     ran, wrote = pairs[apart[-1]]
     better = ran.value > wrote.value
     verdict = (
         "running the program does better than answering directly" if better else "answering directly does better than running the program"
     )
-    text = f"With {operations(apart[-1])}, {verdict}: {_says(ran)} against {_says(wrote)}."
+    text = f"With {operations(apart[-1])}, {verdict}: {ran} against {wrote}."
     return (
         text
         if apart[-1] == deepest
         else f"{text} At greater depths the intervals overlap, and {ran.n} tasks a depth can't tell the two apart."
     )
-
-
-def _says(rate) -> str:
-    return f"{rate.hits} of {rate.n} ({rate.value:.0%}, 95% interval {rate.low:.0%} to {rate.high:.0%})"
 
 
 def operations(depth: int) -> str:

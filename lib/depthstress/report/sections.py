@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from ..analysis import Tables
-from ..data import TRAIN
 from ..formats import ARMS
 from ..opcodes import reference_card
 from ..published import CITATION, published_coverage, published_summary
@@ -276,14 +275,6 @@ def provenance(page: Page, run: Run, tables: Tables) -> None:
         page.table(tables.checkpoints.drop(columns="bytes"), "Adapters", fold="Adapters and their hashes")
     files = [{"file": name, "sha256": digest} for name, digest in manifest.get("files", {}).items() if name != "report.html"]
     page.table(pd.DataFrame(files, columns=["file", "sha256"]), "Files", fold="Every file and its hash")
-
-
-def shown_examples(run: Run, arm: str) -> pd.DataFrame:
-    """One training example of each family as an arm's prompt and target."""
-    first: dict[str, object] = {}
-    for example in run.examples(TRAIN, run.seeds[0]):
-        first.setdefault(example.family, example)
-    return pd.DataFrame([{"family": name, "prompt": ARMS[arm].prompt(e), "target": ARMS[arm].target(e)} for name, e in first.items()])
 
 
 def _coverage_table(table: pd.DataFrame) -> pd.DataFrame:

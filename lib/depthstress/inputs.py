@@ -6,73 +6,106 @@ which they hash, and on the settings; not on the training code's text, since an 
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .files import fingerprint, sources_sha256
-from .formats import ARMS
 from .units import MissingInput
 
 if TYPE_CHECKING:
+    from .arms import Arm
     from .runs import Run
+    from .tasks.base import Example
 
-TRAIN = "train"
+TRAIN = "train"  # the training split of the suite's own `train`
+DATA = {"examples", "depths", "wording", "primitives"}  # of a training
 
 
 def data_inputs(run: Run, seed: int) -> dict:
     """What the data of a seed is made from: everything of the suite that the examples depend on."""
-    train = run.suite.train
     return {
         "code": sources_sha256("tasks", "opcodes.py", "interpreter.py"),
         "suite": run.suite.name,
         "seed": seed,
         "per_split": run.suite.evaluation.per_split,
         "splits": [split.model_dump() for split in run.suite.splits],
-        "train": train.model_dump(include={"examples", "depths", "wording", "primitives"}),
+        "train": {name: training.model_dump(include=DATA) for name, training in run.suite.train_splits.items()},
     }
 
 
-def adapter_inputs(run: Run, arm: str, seed: int) -> dict:
+def training_examples(run: Run, arm: Arm, seed: int) -> list[Example]:
+    """What an arm's adapter is trained on."""
+    return run.examples(run.suite.train_split(arm.training), seed)
+
+
+def training_rows(run: Run, arm: Arm, seed: int) -> list[tuple[str, str, str]]:
+    """Example id, prompt and target of every training row of an arm's adapter; the targets change places where
+    the training says `shuffled`."""
+    rows = [(example.id, *row) for example in training_examples(run, arm, seed) for row in arm.written.rows(example)]
+    if run.suite.training(arm.training).targets == "shuffled":
+        targets = [target for _, _, target in rows]
+        random.Random(f"shuffled/{seed}").shuffle(targets)
+        rows = [(name, prompt, target) for (name, prompt, _), target in zip(rows, targets)]
+    return rows
+
+
+def adapter_inputs(run: Run, adapter: str, seed: int) -> dict:
     """What an adapter is made from: the model, the recipe, and every prompt and target."""
-    rows = [[ARMS[arm].prompt(example), ARMS[arm].target(example)] for example in run.examples(TRAIN, seed)]
+    arm = run.trained_as(adapter)
     return {
-        "schema": 1,
+        "schema": 2,
         "model": run.model.model_dump(),
-        "train": run.suite.train.model_dump(exclude={"checkpoint_every"}),
-        "arm": arm,
+        "train": run.suite.training(arm.training).model_dump(exclude={"checkpoint_every"}),
+        "adapter": adapter,
         "seed": seed,
-        "rows": fingerprint(rows),
+        "rows": fingerprint(training_rows(run, arm, seed)),
     }
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One task of one arm as the model sees it."""
+    """One task of one arm as the model sees it; `chat`: through the model's chat template."""
 
     example_id: str
     split: str
     text: str
+    target: str
+    chat: bool = False
 
 
-def prompts(run: Run, arm: str, seed: int, limit: int | None = None) -> list[Prompt]:
-    """The prompts of an adapter's evaluation, split by split; at most `limit` a split."""
+def prompt_of(run: Run, arm: Arm, seed: int, example: Example) -> str:
+    """The whole prompt of a task. A stepwise arm shows parts of it, one step at a time."""
+    if arm.writer != "base":
+        return arm.written.prompt(example)
+    return arm.written.described(example.request, training_examples(run, arm, seed)[: arm.shots])
+
+
+def prompts(run: Run, name: str, seed: int, limit: int | None = None) -> list[Prompt]:
+    """The prompts of an arm's evaluation, split by split; at most `limit` a split."""
+    arm = run.arm(name)
     return [
-        Prompt(example.id, split.name, ARMS[arm].prompt(example))
+        Prompt(example.id, split.name, prompt_of(run, arm, seed, example), arm.written.target(example), arm.writer == "base")
         for split in run.suite.splits
         for example in run.examples(split.name, seed)[:limit]
     ]
 
 
-def generation_inputs(run: Run, arm: str, seed: int) -> dict:
-    """What an adapter's generations are made from. Raises MissingInput where 02_train has not made the adapter."""
-    unit = run.adapter(arm, seed)
-    if problem := unit.problem(adapter_inputs(run, arm, seed)):
-        raise MissingInput(
-            f"no adapter for {arm}, seed {seed}: {run.shown(unit.folder)}: {problem}. Make it with:\n    {run.papermill('02_train')}"
-        )
+def generation_inputs(run: Run, name: str, seed: int) -> dict:
+    """What an arm's generations are made from. Raises MissingInput where 02_train has not made its adapter."""
+    arm, digest = run.arm(name), None
+    if arm.adapter:
+        unit = run.adapter(arm.adapter, seed)
+        if problem := unit.problem(adapter_inputs(run, arm.adapter, seed)):
+            raise MissingInput(
+                f"no adapter for {name}, seed {seed}: {run.shown(unit.folder)}: {problem}. Make it with:\n    {run.papermill('02_train')}"
+            )
+        digest = unit.digest()
     return {
-        "schema": 1,
-        "adapter": unit.digest(),
+        "schema": 2,
+        "adapter": digest,
+        "arm": arm.model_dump(exclude={"title"}),
+        "model": run.model.model_dump() if arm.writer == "base" else None,
         "evaluation": run.suite.evaluation.model_dump(),
-        "prompts": fingerprint([prompt.text for prompt in prompts(run, arm, seed)]),
+        "prompts": fingerprint([(prompt.text, prompt.target) for prompt in prompts(run, name, seed)]),
     }

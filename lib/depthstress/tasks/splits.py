@@ -45,6 +45,12 @@ def make_split(
     return examples
 
 
+def check_reach(depth: int, primitives: Primitives) -> None:
+    """Raises ValueError where a family finds no procedure of this depth."""
+    for family in FAMILIES.values():
+        family.draw(random.Random(f"reach/{family.name}"), depth, primitives)
+
+
 def droppable(example: Example) -> bool:
     """Whether some operation can be left out of the gold program with the same answer: a program that misses it scores."""
     program = parse(example.program)

@@ -89,6 +89,14 @@ class Arm(Settings):
         return self.format if self.training == DEFAULT else f"{self.format}-{self.training}"
 
     @property
+    def decoded(self) -> str:
+        """The decoding as tables hold it: free, constrained, stepwise_value, stepwise_kind, stepwise_kind_constrained, ..."""
+        if not self.stepwise:
+            return self.decoding
+        extras = ("constrained",) * self.stepwise.constrained + (f"retries{self.stepwise.retries}",) * bool(self.stepwise.retries)
+        return "_".join(("stepwise", self.stepwise.sees, *extras))
+
+    @property
     def shown(self) -> str:
         """The arm as figures and tables name it."""
         return self.title or self._described()
@@ -101,6 +109,7 @@ class Arm(Settings):
             notes.append(self.writer)
         if self.stepwise:
             notes.append(f"stepwise, sees the {self.stepwise.sees}" + (", constrained" if self.stepwise.constrained else ""))
+            notes += [f"{self.stepwise.retries} retries"] if self.stepwise.retries else []
         elif self.decoding != "free":
             notes.append(self.decoding)
         return self.written.title + (f" ({', '.join(notes)})" if notes else "")

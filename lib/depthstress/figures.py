@@ -7,30 +7,46 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from .formats import ARMS
+from .arms import DEFAULT
+from .formats import FORMATS
 from .tables import rate_of
-from .theme import COLOURS, FAILURE_COLOURS, FAILURE_WORDS, GREY, MARKERS, theme
+from .theme import FAILURE_COLOURS, FAILURE_WORDS, GREY, look, theme
 
 SIZE = (7.2, 3.9)
 
 
-def accuracy_table(details: pd.DataFrame, reworded: bool, column: str = "primary_correct") -> pd.DataFrame:
-    """The rate of a 0/1 column by arm and depth on one wording: n, rate and 95% interval."""
+def titles_of(details: pd.DataFrame) -> dict[str, str]:
+    """Each arm's title."""
+    return dict(zip(details["arm"], details["title"]))
+
+
+def looks_of(details: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Each arm's colour and marker."""
+    return {row.arm: look(row.format, row.decoding) for row in details.drop_duplicates("arm").itertuples()}
+
+
+def programs_of(details: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the arms that write instructions."""
+    return details[details["format"].map(lambda name: FORMATS[name].reads_program).astype(bool)]
+
+
+def accuracy_table(details: pd.DataFrame, held_out: bool, column: str = "primary_correct") -> pd.DataFrame:
+    """The rate of a 0/1 column by arm and depth in one wording: n, rate and 95% interval."""
     rows = []
-    for (arm, depth), cell in details[details["template_shift"] == int(reworded)].groupby(["arm", "depth"], sort=False):
+    for (*arm, depth), cell in details[details["template_shift"] == int(held_out)].groupby(["arm", "title", "format", "depth"], sort=False):
         shown = rate_of(cell, column)
-        rows.append({"arm": arm, "depth": depth, "n": shown.n, "correct": shown.hits, "accuracy": shown.value,
+        rows.append({**dict(zip(("arm", "title", "format"), arm)), "depth": depth, "n": shown.n, "correct": shown.hits, "accuracy": shown.value,
                      "low": shown.low, "high": shown.high})  # fmt: skip
-    return pd.DataFrame(rows, columns=["arm", "depth", "n", "correct", "accuracy", "low", "high"])
+    return pd.DataFrame(rows, columns=["arm", "title", "format", "depth", "n", "correct", "accuracy", "low", "high"])
 
 
-def by_depth(details: pd.DataFrame, reworded: bool) -> tuple[Figure, pd.DataFrame]:
-    """Primary accuracy by depth, a line an arm, on the standard or the reworded requests."""
-    table = accuracy_table(details, reworded)
+def by_depth(details: pd.DataFrame, held_out: bool) -> tuple[Figure, pd.DataFrame]:
+    """Primary accuracy by depth, a line an arm, in the standard or in held-out wording."""
+    table, looks = accuracy_table(details, held_out), looks_of(details)
     with theme():
         figure, axes = _subplots(figsize=SIZE)
-        for offset, (arm, rows) in enumerate(table.groupby("arm", sort=False)):
-            _line(axes, rows, ARMS[arm].title, COLOURS[arm], MARKERS[arm], shift=(offset - 1.5) * 0.05)
+        for offset, ((arm, title), rows) in enumerate(table.groupby(["arm", "title"], sort=False)):
+            _line(axes, rows, title, *looks[arm], shift=(offset - 1.5) * 0.05)
         _depth_axes(axes, table, "right result")
     return figure, table
 
@@ -38,14 +54,15 @@ def by_depth(details: pd.DataFrame, reworded: bool) -> tuple[Figure, pd.DataFram
 def written_against_executed(details: pd.DataFrame, arm: str = "trace_stack_final") -> tuple[Figure, pd.DataFrame]:
     """For the arm that writes both: its written answers, and its instructions executed, by depth; standard requests."""
     own = details[details["arm"] == arm]
-    executed = accuracy_table(own, reworded=False, column="exec_correct").assign(read="instructions, executed")
-    written = accuracy_table(own, reworded=False, column="final_correct").assign(read="answer, as written")
+    executed = accuracy_table(own, held_out=False, column="exec_correct").assign(read="instructions, executed")
+    written = accuracy_table(own, held_out=False, column="final_correct").assign(read="answer, as written")
     table = pd.concat([executed, written], ignore_index=True)[["read", "depth", "n", "correct", "accuracy", "low", "high"]]
+    colour, marker = look(arm, "free")
     with theme():
         figure, axes = _subplots(figsize=SIZE)
         for shift, (read, rows) in zip((-0.03, 0.03), table.groupby("read", sort=False)):
             is_executed = read.startswith("instructions")
-            _line(axes, rows, read, COLOURS[arm] if is_executed else GREY, MARKERS[arm] if is_executed else "v", shift,
+            _line(axes, rows, read, colour if is_executed else GREY, marker if is_executed else "v", shift,
                   "-" if is_executed else "--")  # fmt: skip
         _depth_axes(axes, table, "correct")
     return figure, table
@@ -53,7 +70,7 @@ def written_against_executed(details: pd.DataFrame, arm: str = "trace_stack_fina
 
 def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     """The share of each outcome, a bar for each program arm and split; the data also have the lengths against gold."""
-    programs = details[[ARMS[arm].reads_program for arm in details["arm"]]]
+    programs, titles = programs_of(details), titles_of(details)
     cells = programs.groupby(["arm", "split"], sort=False)
     counts = programs.groupby(["arm", "split", "failure_type"], sort=False).size().unstack(fill_value=0)
     counts = counts.reindex(columns=[name for name in FAILURE_COLOURS if name in counts])
@@ -64,8 +81,8 @@ def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         figure, panels = _subplots(1, max(len(arms), 1), figsize=(3.0 * max(len(arms), 1) + 0.6, 3.9), sharey=True, squeeze=False)
         for axes, arm in zip(panels[0], arms):
             _stack(axes, shares.loc[arm], labels)
-            axes.set_title(ARMS[arm].title, fontsize=10)
-            axes.set_xlabel("depth (* reworded)")
+            axes.set_title(titles[arm], fontsize=10)
+            axes.set_xlabel("depth (* held-out wording)")
         if arms:
             handles, names = panels[0][0].get_legend_handles_labels()
             figure.legend(handles, names, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.02))
@@ -75,25 +92,27 @@ def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
 
 
 def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """Mean loss a target token by update, a line an arm (faint ones for single seeds); logarithmic."""
+    """Mean loss a target token by update, a line an adapter (faint ones for single seeds); logarithmic."""
     with theme():
         figure, axes = _subplots(figsize=SIZE)
-        for arm, rows in log.groupby("arm", sort=False):
+        for (title, form, training), rows in log.groupby(["title", "format", "training"], sort=False):
+            colour, marker = look(form, "free")
+            style = "-" if training == DEFAULT else "--"
             for _, one in rows.groupby("seed", sort=False):
-                axes.plot(one["step"], one["loss"], color=COLOURS[arm], alpha=0.25, linewidth=1)
+                axes.plot(one["step"], one["loss"], color=colour, alpha=0.25, linewidth=1, linestyle=style)
             mean = rows.groupby("step")["loss"].mean()
-            axes.plot(mean.index, mean.values, color=COLOURS[arm], label=ARMS[arm].title, linewidth=2,
-                      marker=MARKERS[arm], markevery=max(len(mean) // 8, 1), markersize=5)  # fmt: skip
+            axes.plot(mean.index, mean.values, color=colour, label=title, linewidth=2, linestyle=style,
+                      marker=marker, markevery=max(len(mean) // 8, 1), markersize=5)  # fmt: skip
         axes.set(xlabel="update", ylabel="loss a target token (nats)", yscale="log")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(log):
             axes.legend()
-    return figure, log[["arm", "seed", "step", "loss", "target_tokens"]].reset_index(drop=True)
+    return figure, log[["adapter", "title", "seed", "step", "loss", "target_tokens"]].reset_index(drop=True)
 
 
 def last_losses(log: pd.DataFrame) -> pd.DataFrame:
     """One row an adapter: its updates, and the loss of its first and last."""
-    last = log.groupby(["arm", "seed"], sort=False).agg(
+    last = log.groupby(["adapter", "title", "seed"], sort=False).agg(
         updates=("step", "max"), first_loss=("loss", "first"), last_loss=("loss", lambda losses: losses.iloc[-1])
     )
     return last.reset_index()
@@ -132,6 +151,6 @@ def _stack(axes, shares: pd.DataFrame, labels: dict[str, str]) -> None:
     axes.grid(False, axis="x")
 
 
-def short_split(depth: int, reworded: int) -> str:
+def short_split(depth: int, held_out: int) -> str:
     """A split as an axis shows it."""
-    return f"{depth}*" if reworded else str(depth)
+    return f"{depth}*" if held_out else str(depth)

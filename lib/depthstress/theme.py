@@ -11,13 +11,21 @@ from contextlib import contextmanager
 import matplotlib.pyplot as plt
 import seaborn as sns
 
-COLOURS = {
-    "answer_only": "#d55e00",
-    "trace_stack_final": "#0072b2",
-    "trace_stack_no_final": "#56b4e9",
-    "program_stack": "#009e73",
+FORMAT_LOOKS = {
+    "answer_only": ("#d55e00", "X"),
+    "trace_stack_final": ("#0072b2", "s"),
+    "trace_stack_no_final": ("#56b4e9", "D"),
+    "program_stack": ("#009e73", "o"),
+    "state_trace": ("#7570b3", "h"),
+    "next_instruction": ("#a6761d", "P"),
 }
-MARKERS = {"answer_only": "X", "trace_stack_final": "s", "trace_stack_no_final": "D", "program_stack": "o"}
+DECODING_LOOKS = {
+    "constrained": ("#cc79a7", "^"),
+    "stepwise_value": ("#e69f00", "v"),
+    "stepwise_kind": ("#000000", "*"),
+    "stepwise_kind_constrained": ("#882255", "p"),
+}
+OTHER_LOOK = ("#555555", "d")
 FAILURE_COLOURS = {
     "correct_exact": "#009e73",
     "correct_semantic_variant": "#7fd1b4",
@@ -35,6 +43,13 @@ FAILURE_WORDS = {
     "empty_or_no_program": "no instructions",
 }
 GREY = "#555555"
+
+
+def look(format: str, decoding: str) -> tuple[str, str]:
+    """An arm's colour and marker: its format's, or for text that was not decoded freely its decoding's."""
+    if decoding == "free" or format == "next_instruction":
+        return FORMAT_LOOKS[format]
+    return DECODING_LOOKS.get(decoding, OTHER_LOOK)
 
 
 SETTINGS = {

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from .. import figures
 from ..analysis import Tables
 from ..files import write_text
-from ..formats import ARMS
+from ..formats import FORMATS
 from ..intervals import Rate
 from ..runs import Run
 from ..tables import rate_of
@@ -57,7 +57,7 @@ def save_figure(run: Run, finding: Finding) -> None:
 
 def execution_by_depth(details: pd.DataFrame, trained: list[int]) -> Finding:
     """Figure 1: accuracy by depth on the standard requests."""
-    figure, data = figures.by_depth(details, reworded=False)
+    figure, data = figures.by_depth(details, held_out=False)
     depths = ", ".join(map(str, trained))
     return Finding(
         name="execution_by_depth", figure=figure, data=data,
@@ -71,7 +71,7 @@ def execution_by_depth(details: pd.DataFrame, trained: list[int]) -> Finding:
 
 def reworded_by_depth(details: pd.DataFrame) -> Finding:
     """Figure 2: accuracy by depth on the reworded requests."""
-    figure, data = figures.by_depth(details, reworded=True)
+    figure, data = figures.by_depth(details, held_out=True)
     arm = headline_arm(data)
     if arm is None:
         title, takeaway = (
@@ -80,10 +80,10 @@ def reworded_by_depth(details: pd.DataFrame) -> Finding:
         )
     else:
         first, last = _ends(data, arm)
-        title = f"Reworded requests: {ARMS[arm].title} is right in {first.correct} of {first.n} at depth {first.depth} and {last.correct} of {last.n} at depth {last.depth}."
-        standard = figures.accuracy_table(details, reworded=False)
+        title = f"Reworded requests: {first.title} is right in {first.correct} of {first.n} at depth {first.depth} and {last.correct} of {last.n} at depth {last.depth}."
+        standard = figures.accuracy_table(details, held_out=False)
         same = list(standard[(standard["arm"] == arm) & (standard["depth"] == first.depth)].itertuples())
-        takeaway = f"{ARMS[arm].title} at depth {first.depth}: {_count(first)} on reworded requests"
+        takeaway = f"{first.title} at depth {first.depth}: {_count(first)} on reworded requests"
         takeaway += f", {_count(same[0])} on standard ones." if same else "."
         if 1 not in set(data["depth"]):
             takeaway += " No depth-1 request is reworded here, so wording and composition are not separated by this figure."
@@ -132,7 +132,7 @@ def written_against_executed(details: pd.DataFrame) -> Finding:
         takeaway = " ".join(sentences)
     return Finding(
         name="written_against_executed", figure=figure, data=data, title=title, takeaway=takeaway,
-        reading=f"One arm, {ARMS['trace_stack_final'].title}: each text holds instructions and then an answer. Solid: the instructions were run by the interpreter. "
+        reading=f"One arm, {FORMATS['trace_stack_final'].title}: each text holds instructions and then an answer. Solid: the instructions were run by the interpreter. "
         f"Dashed: the answer as the model wrote it. {INTERVALS}",
         framing="Same generations, two readings (exec_correct and final_correct in the tables), on the standard requests. The distance is what a deterministic "
         "interpreter recovers without a new generation.",
@@ -142,7 +142,7 @@ def written_against_executed(details: pd.DataFrame) -> Finding:
 def failure_types(details: pd.DataFrame) -> Finding:
     """Figure 4: how the program arms fail."""
     figure, data = figures.failure_types(details)
-    programs = details[[ARMS[arm].reads_program for arm in details["arm"]]]
+    programs = figures.programs_of(details)
     wrong = programs[programs["exec_correct"] == 0]
     if programs.empty:
         title, takeaway = "No arm that writes instructions was run.", "There are no programs to classify."
@@ -178,7 +178,7 @@ def training_curves(log: pd.DataFrame) -> Finding:
         title = f"The loss ends between {last['last_loss'].min():.2g} and {last['last_loss'].max():.2g} nats a target token."
         takeaway = (
             f"After {last['updates'].max()} updates {below} of {len(last)} adapters are below 0.1 nats a target token in their last update, which is one batch; "
-            f"the highest last loss is {worst['last_loss']:.2g} ({ARMS[worst['arm']].title}, seed {worst['seed']})."
+            f"the highest last loss is {worst['last_loss']:.2g} ({worst['title']}, seed {worst['seed']})."
         )
     return Finding(
         name="training_curves", figure=figure, data=data, title=title, takeaway=takeaway,
@@ -194,19 +194,19 @@ def _depth_title(data: pd.DataFrame) -> str:
         return "Accuracy by depth."
     first, last = _ends(data, arm)
     if first.depth == last.depth:
-        return f"{ARMS[arm].title} is right in {_percent(first)} at depth {first.depth}."
+        return f"{first.title} is right in {_percent(first)} at depth {first.depth}."
     verb = "falls" if last.high < first.low else "rises" if last.low > first.high else "is not shown to change"
-    return f"{ARMS[arm].title} {verb} with depth: {_percent(first)} at depth {first.depth}, {_percent(last)} at depth {last.depth}."
+    return f"{first.title} {verb} with depth: {_percent(first)} at depth {first.depth}, {_percent(last)} at depth {last.depth}."
 
 
 def _depth_takeaway(data: pd.DataFrame) -> str:
     if data.empty:
         return "Nothing was evaluated on the standard requests."
     ends = {arm: _ends(data, arm) for arm in data["arm"].unique()}
-    lost = [ARMS[arm].title for arm, (first, last) in ends.items() if last.high < first.low]
-    gained = [ARMS[arm].title for arm, (first, last) in ends.items() if last.low > first.high]
+    lost = [first.title for first, last in ends.values() if last.high < first.low]
+    gained = [first.title for first, last in ends.values() if last.low > first.high]
     first, last = ends[headline_arm(data) or data["arm"].iloc[0]]
-    sentence = f"{ARMS[first.arm].title} is right in {_count(first)} at depth {first.depth} and in {_count(last)} at depth {last.depth}."
+    sentence = f"{first.title} is right in {_count(first)} at depth {first.depth} and in {_count(last)} at depth {last.depth}."
     if first.depth == last.depth:
         return sentence
     if not lost and not gained:
@@ -218,7 +218,7 @@ def _depth_takeaway(data: pd.DataFrame) -> str:
 def headline_arm(rows: pd.DataFrame) -> str | None:
     """The arm that sentences are about: the published study's, program_stack; where it was not run, the first that
     writes instructions. Fixed beforehand, since the best of several arms would flatter the result."""
-    programs = [arm for arm in rows["arm"].unique() if ARMS[arm].reads_program]
+    programs = list(figures.programs_of(rows)["arm"].unique())
     return "program_stack" if "program_stack" in programs else next(iter(programs), None)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from ..analysis import Tables
-from ..formats import ARMS
 from ..opcodes import reference_card
 from ..published import CITATION, published_coverage, published_summary
 from ..runs import Run
@@ -34,7 +33,7 @@ def opening(page: Page, run: Run, tables: Tables) -> None:
         "slips of calculation. Where the steps are right and the model's own answer is wrong, an interpreter is the cure; where the steps themselves are wrong, it is not."
     )
     page.table(
-        beside_published(tables, short=True),
+        beside_published(run, tables, short=True),
         f"This run ({run.model.title}, {_seeds(tables)}) beside the published one, shallowest and deepest standard split; difference in percentage points. Models, sizes and "
         f"recipes differ, so this is no replication test. Published: {CITATION}.",
     )
@@ -56,13 +55,14 @@ def method(page: Page, run: Run) -> None:
         "**Scoring.** Instructions are executed by a deterministic interpreter; its value must equal the gold answer exactly. Answer only is scored by its first written answer.",
     )
     page.text(f"**To repeat it:** `make study SUITE={suite.name}` in a clone of the repository.")
-    rows = [{"arm": ARMS[arm].title, "asked": ARMS[arm].instruction, "target": code(ARMS[arm].target(example))} for arm in run.arms]
-    page.text(f"One task of split `{split.name}` (`{example.id}`), and what each arm is asked for:")
+    formats = {run.arm(arm).format: run.arm(arm).written for arm in run.arms}.values()
+    rows = [{"format": form.title, "asked": form.instruction, "target": code(form.target(example))} for form in formats]
+    page.text(f"One task of split `{split.name}` (`{example.id}`), and what each format asks for:")
     page.table(pd.DataFrame([{"request": code(example.request), "answer": example.answer}]), "The task", raw=("request",))
-    page.table(pd.DataFrame(rows), "The arms differ only in what must be written", raw=("target",))
-    page.text("All that the model sees of it, in the last of these arms (the instruction set is not in the prompt):")
-    page.table(pd.DataFrame([{"prompt": code(ARMS[run.arms[-1]].prompt(example))}]), "A prompt", raw=("prompt",))
-    if reworded := next((s for s in suite.splits if s.reworded), None):
+    page.table(pd.DataFrame(rows), "The formats differ only in what must be written", raw=("target",))
+    page.text("All that the model sees of it, in the last of these formats (the instruction set is not in the prompt):")
+    page.table(pd.DataFrame([{"prompt": code(list(formats)[-1].prompt(example))}]), "A prompt", raw=("prompt",))
+    if reworded := next((s for s in suite.splits if s.held_out), None):
         other = run.examples(reworded.name, seed)[0]
         page.table(
             pd.DataFrame([{"request": code(other.request), "answer": other.answer}]),
@@ -118,16 +118,16 @@ def trained_sentence(table: pd.DataFrame) -> str:
 def wrong_generations(tables: Tables) -> pd.DataFrame:
     """For each arm, the first wrong text at the shallowest and the deepest standard depth that has one, and the first reworded one."""
     rows = []
-    for arm, cell in tables.details.groupby("arm", sort=False):
+    for title, cell in tables.details.groupby("title", sort=False):
         wrong = cell[cell["primary_correct"] == 0]
         standard = wrong[wrong["template_shift"] == 0].sort_values("depth", kind="stable")
         deepest = standard[standard["depth"] == standard["depth"].max()]
         for part in (standard.head(1), deepest.head(1), wrong[wrong["template_shift"] == 1].head(1)):
             for row in part.itertuples():
-                why = row.exec_error or ("wrong answer" if row.failure_type == "n/a_answer_only" else FAILURE_WORDS[row.failure_type])
+                why = row.failure or row.exec_error or ("wrong answer" if row.failure_type == "n/a_answer_only" else FAILURE_WORDS[row.failure_type])
                 rows.append(
                     {
-                        "arm": ARMS[arm].title,
+                        "arm": title,
                         "example": row.example_id,
                         "written": code(row.generated),
                         "target": code(row.target),
@@ -137,18 +137,18 @@ def wrong_generations(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows).drop_duplicates(["arm", "example"]) if rows else pd.DataFrame()
 
 
-def full_table(tables: Tables) -> pd.DataFrame:
+def full_table(run: Run, tables: Tables) -> pd.DataFrame:
     """Every arm and split: n, seeds, primary accuracy with its interval, and the other rates; – where an arm is not asked for it."""
     summary = tables.summary
-    programs = summary["arm"].map(lambda arm: ARMS[arm].reads_program)
-    answers = summary["arm"].isin(["answer_only", "trace_stack_final"])
+    programs = summary["arm"].map(lambda arm: run.arm(arm).written.reads_program)
+    answers = summary["arm"].map(lambda arm: run.arm(arm).format in ("answer_only", "trace_stack_final", "state_trace"))
 
     def rates(column: str, asked: pd.Series) -> list[str]:
         return [percent(value) if wanted else "–" for value, wanted in zip(summary[f"{column}_mean"], asked)]
 
     return pd.DataFrame(
         {
-            "arm": summary["arm"].map(lambda arm: ARMS[arm].title),
+            "arm": summary["arm"].map(lambda arm: run.arm(arm).shown),
             "split": summary["split"],
             "n": summary["n_total"],
             "primary": summary["primary_accuracy_mean"].map(percent),
@@ -171,7 +171,7 @@ FULL_TABLE = (
 )
 
 
-def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
+def beside_published(run: Run, tables: Tables, short: bool = False) -> pd.DataFrame:
     """Our primary accuracy, the published one, and the difference in percentage points; `short` keeps the
     shallowest and the deepest standard split of Answer only and Program."""
     same = ["arm", "split", "depth", "template_shift"]
@@ -182,7 +182,7 @@ def beside_published(tables: Tables, short: bool = False) -> pd.DataFrame:
     difference = 100 * (merged["primary_accuracy_mean"] - merged["primary_accuracy_mean_published"])
     table = pd.DataFrame(
         {
-            "arm": merged["arm"].map(lambda arm: ARMS[arm].title),
+            "arm": merged["arm"].map(lambda arm: run.arm(arm).shown),
             "requests": [
                 f"depth {depth}, {'reworded' if shift else 'standard'}" for depth, shift in zip(merged["depth"], merged["template_shift"])
             ],
@@ -204,14 +204,14 @@ def limits(page: Page, run: Run, tables: Tables) -> None:
     """What this run can't say, and how it deviates from the published one."""
     missing = tables.completeness[tables.completeness["generations"] < tables.completeness["expected"]]
     truncated = int((tables.details["end"] == "limit").sum())
-    absent = [arm for arm in run.suite.arms if arm not in set(tables.details["arm"])]
+    absent = [arm for arm in run.suite.arm_names if arm not in set(tables.details["arm"])]
     points = [
         f"Each cell holds {run.suite.evaluation.per_split} tasks a seed and this run has {_seeds(tables)}; read the intervals, not the points."
         + (" With one seed nothing is known about how much another adapter would differ." if tables.details["seed"].nunique() == 1 else ""),
         f"{truncated} of {len(tables.details)} generations reached the limit of {run.suite.evaluation.max_new_tokens} tokens. They are scored as they stand; the full table has their share.",
         _droppable_share(run, tables),
         "Depth and coverage are mixed in the splits as published; the section on coverage takes them apart as far as the data allow.",
-        "No reworded split has depth 1 in the published design, so the cost of wording alone is not measured." if not any(s.reworded and s.depth == 1 for s in run.suite.splits) else "",
+        "No reworded split has depth 1 in the published design, so the cost of wording alone is not measured." if not any(s.held_out and s.depth == 1 for s in run.suite.splits) else "",
         "Deviations from the published protocol: the requests are in our own words; starting texts come in both cases; a step that changes nothing and an empty answer are excluded "
         "(108 of the 1,920 published gold answers are empty, where a wrong program can score); a seed without a failure type counts as 0 in that type's mean, where the published tables skip the seed.",
         "The model was not tried without fine-tuning, and no arm writes the value after each step.",
@@ -226,7 +226,7 @@ def limits(page: Page, run: Run, tables: Tables) -> None:
 
 def _droppable_share(run: Run, tables: Tables) -> str:
     """How many of the deepest standard tasks an incomplete program would solve too."""
-    deepest = max((s for s in run.suite.splits if not s.reworded), key=lambda s: s.depth, default=None)
+    deepest = max((s for s in run.suite.splits if not s.held_out), key=lambda s: s.depth, default=None)
     if deepest is None:
         return ""
     tasks = [example for seed in sorted(tables.details["seed"].unique()) for example in run.examples(deepest.name, int(seed))]

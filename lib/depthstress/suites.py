@@ -40,7 +40,7 @@ class Training(_Settings):
 
     examples: int = Field(ge=1)
     depths: list[Depth] = Field(min_length=1)
-    wording: Literal["standard", "reworded"]
+    wording: Literal["standard", "varied", "held_out"]
     primitives: Primitives
     updates: int = Field(ge=1)
     batch_size: int = Field(ge=1)
@@ -64,12 +64,12 @@ class Split(_Settings):
 
     name: str = Name
     depth: Depth
-    wording: Literal["standard", "reworded"]
+    wording: Literal["standard", "varied", "held_out"]
     primitives: Primitives = "full"
 
     @property
     def reworded(self) -> bool:
-        return self.wording == "reworded"
+        return self.wording == "held_out"
 
 
 class Suite(_Settings):

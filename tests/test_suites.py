@@ -21,7 +21,7 @@ def test_main_is_the_published_configuration():
     assert (main.evaluation.per_split, main.evaluation.max_new_tokens, main.evaluation.batch_size) == (12, 96, 4)
     assert [(s.name, s.depth, s.wording) for s in main.splits] == [
         ("eval_indist_d1", 1, "standard"), ("eval_comp_d2", 2, "standard"), ("eval_comp_d3", 3, "standard"), ("eval_comp_d4", 4, "standard"),
-        ("eval_comp_d6", 6, "standard"), ("eval_template_d2", 2, "reworded"), ("eval_template_d4", 4, "reworded"), ("eval_template_d6", 6, "reworded"),
+        ("eval_comp_d6", 6, "standard"), ("eval_template_d2", 2, "held_out"), ("eval_template_d4", 4, "held_out"), ("eval_template_d6", 6, "held_out"),
     ]  # fmt: skip
     assert (model.source.hub, model.weights, model.compute) == ("Qwen/Qwen3-4B", "nf4", "bfloat16")
     assert train.lora.target_modules == ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -59,7 +59,7 @@ def test_a_learning_rate_in_scientific_notation_is_a_number(tmp_path):
     ("updates: 2", "updates: yes", "train.updates: Input should be a valid integer"),
     ("program_stack]", "program_heap]", r"arms: unknown \['program_heap'\]; there are answer_only"),
     ("depth: 1", "depth: one", "splits.0.depth"),
-    ("wording: reworded", "wording: rephrased", "splits.3.wording: Input should be 'standard' or 'reworded'"),
+    ("wording: held_out", "wording: rephrased", "splits.3.wording: Input should be 'standard', 'varied' or 'held_out'"),
     ("primitives: published ", "primitives: some ", "train.primitives"),
     ("name: smoke", "name: smog", "name is 'smog', but the file is called smoke.yaml"),
     ("seeds:", "seeds: [1]\nseeds:", "no valid YAML"),

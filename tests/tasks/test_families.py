@@ -9,6 +9,7 @@ from depthstress.interpreter import execute, parse
 from depthstress.opcodes import OPCODES
 from depthstress.scoring import score
 from depthstress.tasks import FAMILIES, make_split, trainable
+from depthstress.tasks.wordings import SETS
 
 NEVER_IN_PUBLISHED_TRAINING = {"TAKE_PREFIX", "TAKE_SUFFIX", "SLICE", "ADD_LOOKUP", "STRIP_EXT"}
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -50,7 +51,7 @@ def test_a_depth_out_of_reach_is_an_error_that_says_so():
 
 
 @pytest.mark.parametrize("arm", ARMS)
-@pytest.mark.parametrize("wording", ["standard", "reworded"])
+@pytest.mark.parametrize("wording", SETS)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_the_gold_target_scores_exactly_one(arm, wording, depth):
     for example in make_split("t", "oracle", 7, 24, [depth], wording, "full", set()):
@@ -61,8 +62,9 @@ def test_the_gold_target_scores_exactly_one(arm, wording, depth):
         assert scored.first_divergence is None
 
 
-def test_requests_show_what_the_program_needs():
-    for example in make_split("t", "shown", 3, 120, [3], "reworded", "full", set()):
+@pytest.mark.parametrize("wording", SETS)
+def test_requests_show_what_the_program_needs(wording):
+    for example in make_split("t", "shown", 3, 120, [3], wording, "full", set()):
         for operand in example.program.replace("TABLE ", "").replace(":", " ").split():
             if operand not in OPCODES:
                 assert operand in example.request, (operand, example.request)

@@ -111,4 +111,4 @@ def test_the_data_table_counts_what_needs_an_untrained_opcode(run):
     table = {row["split"]: row for row in data_table(run, 101)}
     assert table[TRAIN]["with an untrained opcode"] == 0
     assert table["eval_indist_d1"]["depth"] == "1"
-    assert table["eval_template_d2"]["wording"] == "reworded"
+    assert table["eval_template_d2"]["wording"] == "held_out"

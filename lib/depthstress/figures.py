@@ -44,9 +44,9 @@ def by_depth(details: pd.DataFrame, held_out: bool) -> tuple[Figure, pd.DataFram
     """Primary accuracy by depth, a line an arm, in the standard or in held-out wording."""
     table, looks = accuracy_table(details, held_out), looks_of(details)
     with theme():
-        figure, axes = _subplots(figsize=SIZE)
+        figure, axes = subplots(figsize=SIZE)
         for offset, ((arm, title), rows) in enumerate(table.groupby(["arm", "title"], sort=False)):
-            _line(axes, rows, title, *looks[arm], shift=(offset - 1.5) * 0.05)
+            draw_line(axes, rows, title, *looks[arm], shift=(offset - 1.5) * 0.05)
         _depth_axes(axes, table, "right result")
     return figure, table
 
@@ -59,10 +59,10 @@ def written_against_executed(details: pd.DataFrame, arm: str = "trace_stack_fina
     table = pd.concat([executed, written], ignore_index=True)[["read", "depth", "n", "correct", "accuracy", "low", "high"]]
     colour, marker = look(arm, "free")
     with theme():
-        figure, axes = _subplots(figsize=SIZE)
+        figure, axes = subplots(figsize=SIZE)
         for shift, (read, rows) in zip((-0.03, 0.03), table.groupby("read", sort=False)):
             is_executed = read.startswith("instructions")
-            _line(axes, rows, read, colour if is_executed else GREY, marker if is_executed else "v", shift,
+            draw_line(axes, rows, read, colour if is_executed else GREY, marker if is_executed else "v", shift,
                   "-" if is_executed else "--")  # fmt: skip
         _depth_axes(axes, table, "correct")
     return figure, table
@@ -78,7 +78,7 @@ def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     labels = {row.split: short_split(row.depth, row.template_shift) for row in programs.itertuples()}
     arms = list(dict.fromkeys(programs["arm"]))
     with theme():
-        figure, panels = _subplots(1, max(len(arms), 1), figsize=(3.0 * max(len(arms), 1) + 0.6, 3.9), sharey=True, squeeze=False)
+        figure, panels = subplots(1, max(len(arms), 1), figsize=(3.0 * max(len(arms), 1) + 0.6, 3.9), sharey=True, squeeze=False)
         for axes, arm in zip(panels[0], arms):
             _stack(axes, shares.loc[arm], labels)
             axes.set_title(titles[arm], fontsize=10)
@@ -94,7 +94,7 @@ def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
 def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     """Mean loss a target token by update, a line an adapter (faint ones for single seeds); logarithmic."""
     with theme():
-        figure, axes = _subplots(figsize=SIZE)
+        figure, axes = subplots(figsize=SIZE)
         for (title, form, training), rows in log.groupby(["title", "format", "training"], sort=False):
             colour, marker = look(form, "free")
             style = "-" if training == DEFAULT else "--"
@@ -118,7 +118,7 @@ def last_losses(log: pd.DataFrame) -> pd.DataFrame:
     return last.reset_index()
 
 
-def _subplots(*arguments, **options):
+def subplots(*arguments, **options):
     """`plt.subplots`, closed at once: the figure can still be drawn on, shown and saved, but a notebook does not
     show it a second time by itself."""
     figure, axes = plt.subplots(*arguments, **options)
@@ -126,7 +126,7 @@ def _subplots(*arguments, **options):
     return figure, axes
 
 
-def _line(axes, rows: pd.DataFrame, label: str, colour: str, marker: str, shift: float = 0.0, style: str = "-") -> None:
+def draw_line(axes, rows: pd.DataFrame, label: str, colour: str, marker: str, shift: float = 0.0, style: str = "-") -> None:
     errors = [(rows["accuracy"] - rows["low"]).clip(lower=0), (rows["high"] - rows["accuracy"]).clip(lower=0)]
     axes.errorbar(rows["depth"] + shift, rows["accuracy"], yerr=errors, label=label, color=colour, marker=marker, linestyle=style,
                   capsize=3, linewidth=1.8, elinewidth=1, markersize=6)  # fmt: skip

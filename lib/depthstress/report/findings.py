@@ -83,8 +83,8 @@ def reworded_by_depth(details: pd.DataFrame) -> Finding:
         title = f"Reworded requests: {first.title} is right in {first.correct} of {first.n} at depth {first.depth} and {last.correct} of {last.n} at depth {last.depth}."
         standard = figures.accuracy_table(details, held_out=False)
         same = list(standard[(standard["arm"] == arm) & (standard["depth"] == first.depth)].itertuples())
-        takeaway = f"{first.title} at depth {first.depth}: {_count(first)} on reworded requests"
-        takeaway += f", {_count(same[0])} on standard ones." if same else "."
+        takeaway = f"{first.title} at depth {first.depth}: {count_of(first)} on reworded requests"
+        takeaway += f", {count_of(same[0])} on standard ones." if same else "."
         if 1 not in set(data["depth"]):
             takeaway += " No depth-1 request is reworded here, so wording and composition are not separated by this figure."
     return Finding(
@@ -117,17 +117,17 @@ def written_against_executed(details: pd.DataFrame) -> Finding:
         sentences = []
         if ahead:
             sentences.append(
-                f"Execution beats the model's own answer, with intervals that do not overlap, at depth {_listed(ahead)}: there it wrote steps that it did not carry out itself."
+                f"Execution beats the model's own answer, with intervals that do not overlap, at depth {listed(ahead)}: there it wrote steps that it did not carry out itself."
             )
         if behind:
-            sentences.append(f"The model's own answer beats execution, with intervals that do not overlap, at depth {_listed(behind)}.")
+            sentences.append(f"The model's own answer beats execution, with intervals that do not overlap, at depth {listed(behind)}.")
         if not sentences:
             sentences.append(
                 "At no depth do the two intervals separate: this run does not show that execution recovers answers that the model itself lost."
             )
         own = details[(details["arm"] == "trace_stack_final") & (details["template_shift"] == 0)]
         reverse = int(((own["final_correct"] == 1) & (own["exec_correct"] == 0)).sum())
-        sentences.append(f"At depth {executed.depth}: executed {_count(executed)}, written {_count(written)}.")
+        sentences.append(f"At depth {executed.depth}: executed {count_of(executed)}, written {count_of(written)}.")
         sentences.append(f"The reverse, a right answer under a wrong program, stands in {reverse} of {len(own)} texts.")
         takeaway = " ".join(sentences)
     return Finding(
@@ -206,7 +206,7 @@ def _depth_takeaway(data: pd.DataFrame) -> str:
     lost = [first.title for first, last in ends.values() if last.high < first.low]
     gained = [first.title for first, last in ends.values() if last.low > first.high]
     first, last = ends[headline_arm(data) or data["arm"].iloc[0]]
-    sentence = f"{first.title} is right in {_count(first)} at depth {first.depth} and in {_count(last)} at depth {last.depth}."
+    sentence = f"{first.title} is right in {count_of(first)} at depth {first.depth} and in {count_of(last)} at depth {last.depth}."
     if first.depth == last.depth:
         return sentence
     if not lost and not gained:
@@ -231,11 +231,11 @@ def _percent(row) -> str:
     return f"{row.accuracy:.0%}"
 
 
-def _count(row) -> str:
+def count_of(row) -> str:
     return f"{row.correct} of {row.n} ({row.accuracy:.0%}, 95% interval {row.low:.0%} to {row.high:.0%})"
 
 
-def _listed(values: list[int]) -> str:
+def listed(values: list[int]) -> str:
     return str(values[0]) if len(values) == 1 else f"{', '.join(map(str, values[:-1]))} and {values[-1]}"
 
 

@@ -1,0 +1,113 @@
+"""The controlled experiment in words: never taught, or not composed? Each figure with what its data support."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from .. import composition_figures as figures
+from ..analysis import Tables
+from ..composition import arms_of
+from .findings import INTERVALS, Finding, count_of, listed
+
+
+def composition_findings(tables: Tables) -> list[Finding]:
+    """The figures of the experiment that the run's arms allow; [] for the published arms alone."""
+    arms = arms_of(tables.details)
+    found = []
+    if arms["decoding"].str.startswith("stepwise").any():
+        found.append(decodings(tables.details))
+    if (arms["training"] != "default").any():
+        found.append(coverage(tables.details))
+    if found:
+        found += [survival(tables.details), costs(tables.costs)]
+    return found
+
+
+def decodings(details: pd.DataFrame) -> Finding:
+    """Whole program, constrained and stepwise, by depth and wording."""
+    figure, data = figures.decodings(details)
+    sentences = []
+    for training, rows in data.groupby("training", sort=False):
+        for held_out, words in ((0, "standard"), (1, "held-out")):
+            part = rows[rows["held_out"] == held_out]
+            if len(part) and (sentence := _at_the_deepest(part)):
+                sentences.append(f"Taught “{training}”, {words} wording: {sentence}")
+    title = sentences[0].split(": ", 1)[1] if sentences else "No arm was decoded stepwise."
+    return Finding(
+        name="decodings", figure=figure, data=data, title=title[0].upper() + title[1:], takeaway=" ".join(sentences) or title,
+        reading="Across: depth, on a logarithmic axis. Up: the share of right results. The lines of a panel share one adapter and differ only in how its text is "
+        "decoded: the whole program at once, the whole program within a grammar, or one step at a time with the interpreter in between. "
+        f"A row of panels is what the adapter was taught, a column the wording of the steps. {INTERVALS}",
+        framing="Stepwise arms get the steps already split (oracle segmentation) and, in every prompt, a frame that training had; “sees the kind” hides the value and shows a "
+        "sample of its kind, so that the model never copies it. Their accuracy is that of the interpreter with the model as a compiler of single steps.",
+    )  # fmt: skip
+
+
+def _at_the_deepest(part: pd.DataFrame) -> str:
+    deepest = part["depth"].max()
+    cells = {row.decoding: row for row in part[part["depth"] == deepest].itertuples()}
+    steps = [cells[name] for name in ("stepwise_kind", "stepwise_value") if name in cells]
+    if "free" not in cells or not steps:
+        return ""
+    best, free = steps[0], cells["free"]
+    verdict = "the intervals are apart" if best.low > free.high or free.low > best.high else "the intervals overlap"
+    return f"at depth {deepest}, one step at a time gets {count_of(best)}, the whole program at once {count_of(free)}; {verdict}."
+
+
+def coverage(details: pd.DataFrame) -> Finding:
+    """What was taught against what was not, by depth."""
+    figure, data = figures.coverage(details)
+    both = data[data["difference"].notna()]
+    sentences = [
+        f"{row.title}, depth {row.depth}: {row.rate_trained:.0%} of {row.n_trained} with every opcode trained, {row.rate_untrained:.0%} of {row.n_untrained} "
+        f"with one that was not; difference {100 * row.difference:+.0f} points (95% interval {100 * row.low:+.0f} to {100 * row.high:+.0f})."
+        for _, rows in both.groupby("arm", sort=False)
+        for row in (rows.iloc[0], rows.iloc[-1])
+    ]
+    clear = [row.depth for row in both.itertuples() if row.low > 0]
+    title = (
+        f"An opcode that was never trained costs, with an interval above zero, at depth {listed(sorted(set(clear)))}."
+        if clear
+        else "At no depth does this run show that untrained opcodes cost."
+    )
+    return Finding(
+        name="coverage", figure=figure, data=data, title=title, takeaway=" ".join(dict.fromkeys(sentences)) or "No cell has both kinds of tasks.",
+        reading=f"A panel is an arm that writes the whole program freely. Its tasks are split by whether its training data had every opcode of the gold program. {INTERVALS}",
+        framing="Standard wording, executed accuracy. The split is not random: tasks with an untrained opcode come from the families that have one. The arms that were taught every "
+        "opcode are the control: the same tasks, the same budget of updates.",
+    )  # fmt: skip
+
+
+def survival(details: pd.DataFrame) -> Finding:
+    """Where programs go wrong."""
+    figure, data = figures.survival(details)
+    deepest = data[data["depth"] == data["depth"].max()]
+    half = []
+    for title, rows in deepest.groupby("title", sort=False):
+        below = rows[rows["survival"] < 0.5]
+        half.append(f"{title}: half are lost by step {below.iloc[0].step}" if len(below) else f"{title}: {rows.iloc[-1].survival:.0%} are right to the end")
+    depth = deepest["depth"].max() if len(deepest) else 0
+    return Finding(
+        name="survival", figure=figure, data=data, title=f"Where programs of depth {depth} go wrong.", takeaway="; ".join(half) + ".",
+        reading="Across: the steps of the gold program, the loading ones included. Up: the share of programs whose instructions equal gold up to and with this step; the shade is the 95% interval. "
+        "A line that falls at once has lost its way at the start, one that falls step by step pays for every step.",
+        framing="Product-limit estimate with exact match of instructions (not of values); a program that stops early fails at the step where the next instruction was due. The data have all depths.",
+    )  # fmt: skip
+
+
+def costs(table: pd.DataFrame) -> Finding:
+    """What costs what."""
+    figure, data = figures.costs(table)
+    rows = data[data["odds_ratio"].notna()] if "odds_ratio" in data else data.iloc[:0]
+    words = [
+        f"{row.factor} ({row.contrast}): odds ratio {row.odds_ratio:.2g} (95% interval {row.low:.2g} to {row.high:.2g}), {row.points:+.0f} points"
+        for row in rows.itertuples()
+    ]
+    costly = rows.loc[rows["points"].idxmin()] if len(rows) else None
+    title = f"What costs most: {costly.factor}, {costly.contrast} ({costly.points:+.0f} points)." if costly is not None else "Nothing could be estimated."
+    return Finding(
+        name="costs", figure=figure, data=data, title=title, takeaway="; ".join(words) + ".",
+        reading="A row is a factor, with everything else held. Left of the dotted line it makes a right result less likely, right of it more. Thick: 95% interval with tasks as clusters; thin: with seeds.",
+        framing="One logistic model of executed accuracy over all arms that write a program with a taught adapter, Firth's penalty; points are average differences of the predicted probability. "
+        "It has no interactions: an average over arms, not a law.",
+    )  # fmt: skip

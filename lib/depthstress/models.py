@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from .bundled import local_folder
 from .files import write_bytes, write_json
+from .lora import FusedLora
 from .suites import ROOT, Lora, Model
 
 # peft asks transformers for a property by its old name, at every adapter
@@ -107,7 +108,10 @@ def _stops(model, tokenizer) -> tuple[int, ...]:
 
 @contextmanager
 def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
-    """A fresh LoRA adapter on the base, its first weights drawn from the seed; taken off again at the end."""
+    """A fresh LoRA adapter on the base, its first weights drawn from the seed; taken off again at the end.
+
+    Its layers are peft's own under dropout, on 4-bit weights and in bf16; else `FusedLora`, which computes the same.
+    """
     torch.manual_seed(seed)
     config = LoraConfig(
         r=lora.r,
@@ -116,6 +120,8 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
         target_modules=lora.target_modules,
         task_type="CAUSAL_LM",
     )
+    if not lora.dropout and not getattr(base.model, "is_quantized", False) and base.settings.compute == "float32":
+        config._register_custom_module({torch.nn.Linear: FusedLora})  # the same layer to peft; never part of what is saved
     model = get_peft_model(base.model, config)
     trainable = [name for name, weight in model.named_parameters() if weight.requires_grad]
     if not trainable or any("lora_" not in name for name in trainable):

@@ -2,26 +2,35 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file
 
+from depthstress import packing
 from depthstress.data import make_data
 from depthstress.formats import ARMS
 from depthstress.inputs import TRAIN, adapter_inputs
-from depthstress.models import new_adapter, trained_adapter
+from depthstress.lora import FusedLora
+from depthstress.models import load_base, new_adapter, trained_adapter
+from depthstress.packing import packed_attention
 from depthstress.progress import Progress
+from depthstress.suites import Lora, load_model
 from depthstress.training import (
     CHECKPOINT,
     IGNORED,
     Row,
     collate,
     encode,
+    new_optimizer,
     order,
-    target_loss,
+    packed_loss,
+    plain_loss,
     train_adapter,
     train_adapters,
+    update,
 )
 
 ARM = "program_stack"
@@ -53,28 +62,103 @@ def test_labels_are_the_target_and_its_end_alone(tiny_base):
     assert padded["labels"][0].tolist() == [tiny_base.eos] + [IGNORED] * 4  # the end is learned although it is the padding too
 
 
-def test_the_loss_is_that_of_the_plain_forward_pass(ready, tiny_base):
-    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:4], 448)
-    batch = collate(rows, tiny_base.eos, torch.device("cpu"))
-    with new_adapter(tiny_base, ready.suite.train.lora, 3) as model:
-        ours = target_loss(model, batch)
+def plain(base, rows):
+    """Loss a token and LoRA gradients by transformers' and peft's own forward pass, on a padded batch with all logits."""
+    batch = collate(rows, base.eos, torch.device("cpu"))
+    torch.manual_seed(3)
+    model = get_peft_model(base.model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"))
+    try:
+        filled(model)
         logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
-        plain = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), ignore_index=IGNORED, reduction="sum")
-        assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), ignore_index=IGNORED)
+        loss.backward()
+        return loss.item(), gradients(model)
+    finally:
+        base.model = model.unload()
+        vars(base.model).pop("peft_config", None)
+
+
+def filled(model):
+    """Both LoRA matrices random: B starts at zero, and then A has no gradient."""
+    torch.manual_seed(4)
+    for name, weight in model.named_parameters():
+        if "lora_" in name:
+            weight.data.normal_(std=0.05)
+
+
+def gradients(model):
+    return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def ours(base, rows, loss, size=None):
+    """The same by one of our losses, `size` rows at a time."""
+    size, tokens = size or len(rows), sum(len(row.target) for row in rows)
+    lora, total = Lora(r=8, alpha=16, dropout=0.0), 0.0
+    with new_adapter(base, lora, 3) as model, packed_attention(base.model) if loss is packed_loss else nullcontext():
+        filled(model)
+        for first in range(0, len(rows), size):
+            part = loss(model, rows[first : first + size], base) / tokens
+            part.backward()
+            total += part.item()
+        return total, gradients(model)
+
+
+def assert_same(one, other):
+    assert one[0] == pytest.approx(other[0], rel=1e-5)
+    assert one[1].keys() == other[1].keys()
+    largest = max(gradient.abs().max() for gradient in one[1].values())
+    for name, gradient in one[1].items():
+        assert (gradient - other[1][name]).abs().max() <= 1e-5 * largest, name
+
+
+@pytest.mark.parametrize("kind", ["tiny_base", "tiny_qwen3"])
+@pytest.mark.parametrize("loss, size", [(packed_loss, None), (packed_loss, 1), (packed_loss, 4), (plain_loss, None)])
+def test_loss_and_gradients_are_those_of_the_plain_forward_pass(ready, request, kind, loss, size):
+    base = request.getfixturevalue(kind)
+    rows = encode(base, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
+    assert len({len(row) for row in rows}) > 4
+    assert_same(plain(base, rows), ours(base, rows, loss, size))
+
+
+def test_attention_by_the_kernel_is_the_same(ready, tiny_base, monkeypatch):
+    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
+    monkeypatch.setattr(packing, "EXPLICIT", 0)
+    assert_same(plain(tiny_base, rows), ours(tiny_base, rows, packed_loss))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", ["program_stack", "trace_stack_final"])
+def test_loss_and_gradients_on_the_bundled_model(ready, arm):
+    base = load_base(load_model("smollm2-135m"))
+    rows = encode(base, ARMS[arm], ready.examples(TRAIN, 101)[:8], 448)
+    reference = plain(base, rows)
+    assert_same(reference, ours(base, rows, packed_loss))
+    assert_same(reference, ours(base, rows, packed_loss, 3))
 
 
 def test_gradient_accumulation_is_the_same_as_one_batch(ready, tiny_base):
-    from depthstress.training import _update
-
-    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:6], 448)
+    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
     losses = []
-    for size in (6, 2):
+    for size in (8, 1):
         with new_adapter(tiny_base, ready.suite.train.lora, 3) as model:
-            weights = [w for w in model.parameters() if w.requires_grad]
-            optimizer = torch.optim.AdamW(weights, lr=1e-2)
-            losses.append([_update(tiny_base, model, optimizer, weights, rows, size)[0] for _ in range(3)])
+            optimizer = new_optimizer([w for w in model.parameters() if w.requires_grad], 1e-2)
+            losses.append([update(tiny_base, model, optimizer, rows, size)[0] for _ in range(3)])
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[0][2] < losses[0][0]
+
+
+def test_dropout_trains_on_pefts_own_layers(ready, tiny_base):
+    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:3], 448)
+    losses = {}
+    for dropout in (0.0, 0.5):
+        lora = ready.suite.train.lora.model_copy(update={"dropout": dropout})
+        with new_adapter(tiny_base, lora, 3) as model:
+            assert any(isinstance(module, FusedLora) for module in model.modules()) == (dropout == 0)
+            filled(model)
+            model.train()
+            optimizer = new_optimizer([w for w in model.parameters() if w.requires_grad], 1e-2)
+            losses[dropout] = update(tiny_base, model, optimizer, rows, 3)[0]
+    assert losses[0.5] != pytest.approx(losses[0.0], rel=1e-5)
 
 
 def test_rows_are_seen_in_whole_shuffled_passes():
@@ -106,7 +190,7 @@ def test_stopped_and_continued_gives_the_same_bytes(ready, tiny_base, monkeypatc
     updates = []
     from depthstress import training
 
-    real = training._update
+    real = training.update
 
     def stopping(*arguments):
         if len(updates) == stop_at:
@@ -114,10 +198,10 @@ def test_stopped_and_continued_gives_the_same_bytes(ready, tiny_base, monkeypatc
         updates.append(1)
         return real(*arguments)
 
-    monkeypatch.setattr(training, "_update", stopping)
+    monkeypatch.setattr(training, "update", stopping)
     with pytest.raises(Stopped):
         trained(ready, tiny_base)
-    monkeypatch.setattr(training, "_update", real)
+    monkeypatch.setattr(training, "update", real)
     assert (folder / CHECKPOINT).exists() == (stop_at >= 2)
     assert not ready.adapter(ARM, 101).is_done(adapter_inputs(ready, ARM, 101))
     trained(ready, tiny_base)
@@ -148,10 +232,16 @@ def test_an_adapter_is_plain_peft_and_names_no_path(ready, tiny_base):
     assert config["target_modules"] == sorted(config["target_modules"])
     weights = load_file(folder / "adapter_model.safetensors")
     assert any(weight.abs().sum() > 0 for name, weight in weights.items() if "lora_B" in name)
-    before = tiny_base.model(torch.tensor([[1, 2, 3]])).logits
+    ids = torch.tensor([[1, 2, 3]])
+    before = tiny_base.model(ids).logits
+    with new_adapter(tiny_base, ready.suite.train.lora, 3) as model:  # as it was trained
+        set_peft_model_state_dict(model, weights)
+        ours = model(ids).logits
     with trained_adapter(tiny_base, folder) as model:
-        assert not torch.allclose(model(torch.tensor([[1, 2, 3]])).logits, before)
-    assert torch.equal(tiny_base.model(torch.tensor([[1, 2, 3]])).logits, before)
+        assert not any(isinstance(module, FusedLora) for module in model.modules())
+        assert torch.allclose(model(ids).logits, ours, atol=1e-6)
+        assert not torch.allclose(model(ids).logits, before)
+    assert torch.equal(tiny_base.model(ids).logits, before)
 
 
 def test_other_settings_set_an_adapter_aside(ready, tiny_base):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,13 @@ from transformers.utils import logging as transformers_logging
 
 from .bundled import local_folder
 from .files import write_bytes, write_json
+from .lora import FusedLora
 from .suites import ROOT, Lora, Model
 
 # peft asks transformers for a property by its old name, at every adapter
 warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
+
+logging.getLogger("transformers.integrations.bitsandbytes").setLevel(logging.ERROR)  # it warns of the dtype that we ask for
 
 ADAPTER_NAME = "default"
 
@@ -61,7 +65,11 @@ def check_hardware(model: Model) -> None:
 
 
 def load_base(settings: Model) -> Base:
-    """Load a base model, frozen, in the weights' format that its yaml asks for."""
+    """Load a base model, frozen, in the weights' format that its yaml asks for.
+
+    On a CPU the NF4 weights are held dequantised, in the dtype of `compute`: the very values that bitsandbytes'
+    layers compute with, once at loading instead of in every product. On CUDA they stay in 4 bits.
+    """
     check_hardware(settings)
     transformers_logging.disable_progress_bar()
     where = _where(settings)
@@ -75,6 +83,8 @@ def load_base(settings: Model) -> Base:
     if settings.weights == "fp32":
         options["dtype"] = torch.float32
     model = AutoModelForCausalLM.from_pretrained(**where, **options, device_map={"": device.type})
+    if settings.weights == "nf4" and device.type == "cpu":
+        model = model.dequantize(compute)
     model.requires_grad_(False)
     model.eval()
     tokenizer = AutoTokenizer.from_pretrained(**where)
@@ -98,7 +108,10 @@ def _stops(model, tokenizer) -> tuple[int, ...]:
 
 @contextmanager
 def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
-    """A fresh LoRA adapter on the base, its first weights drawn from the seed; taken off again at the end."""
+    """A fresh LoRA adapter on the base, its first weights drawn from the seed; taken off again at the end.
+
+    Its layers are peft's own under dropout, on 4-bit weights and in bf16; else `FusedLora`, which computes the same.
+    """
     torch.manual_seed(seed)
     config = LoraConfig(
         r=lora.r,
@@ -107,6 +120,8 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
         target_modules=lora.target_modules,
         task_type="CAUSAL_LM",
     )
+    if not lora.dropout and not getattr(base.model, "is_quantized", False) and base.settings.compute == "float32":
+        config._register_custom_module({torch.nn.Linear: FusedLora})  # the same layer to peft; never part of what is saved
     model = get_peft_model(base.model, config)
     trainable = [name for name, weight in model.named_parameters() if weight.requires_grad]
     if not trainable or any("lora_" not in name for name in trainable):

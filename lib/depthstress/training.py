@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save
-from torch.nn.functional import cross_entropy
 
 from .files import fingerprint, write_bytes, write_csv, write_json
 from .formats import ARMS, Arm
 from .inputs import TRAIN, adapter_inputs
-from .models import Base, new_adapter, save_adapter
+from .loss import summed_cross_entropy
+from .models import ADAPTER_NAME, Base, new_adapter, save_adapter
+from .packing import pack, packed_attention
 from .progress import Progress
 from .runs import Run
 from .suites import Training
@@ -94,13 +97,20 @@ def collate(rows: list[Row], pad: int, device: torch.device) -> dict[str, torch.
     return {name: tensor.to(device) for name, tensor in batch.items()}
 
 
-def target_loss(model, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The summed cross entropy of the target's tokens; logits are computed where there are labels only."""
-    causal = model.get_base_model()
+def plain_loss(model, rows: list[Row], base: Base) -> torch.Tensor:
+    """The summed cross entropy of the rows' target tokens, from a padded batch: needed where rows must not share
+    states, as dropout draws anew for each."""
+    causal, batch = model.get_base_model(), collate(rows, base.eos, base.device)
     hidden = causal.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).last_hidden_state
     labelled = batch["labels"] != IGNORED
-    logits = causal.lm_head(hidden[labelled])
-    return cross_entropy(logits.float(), batch["labels"][labelled], reduction="sum")
+    return summed_cross_entropy(hidden[labelled], causal.lm_head, batch["labels"][labelled])
+
+
+def packed_loss(model, rows: list[Row], base: Base) -> torch.Tensor:
+    """The same from the rows' prefix tree: no padding, and what rows begin with alike is computed once."""
+    causal, packed = model.get_base_model(), pack([(row.prompt, row.target) for row in rows]).to(base.device)
+    hidden = causal.model(input_ids=packed.tokens, position_ids=packed.positions, use_cache=False, packed=packed).last_hidden_state
+    return summed_cross_entropy(hidden[0].index_select(0, packed.labelled), causal.lm_head, packed.labels)
 
 
 def order(count: int, needed: int, seed: int) -> list[int]:
@@ -115,33 +125,41 @@ def _train(
     base: Base, model, rows: list[Row], settings: Training, seed: int, checkpoint: Path, progress: Progress, title: str
 ) -> list[dict]:
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-    optimizer = torch.optim.AdamW(weights.values(), lr=settings.lr, weight_decay=0.0)
+    optimizer = new_optimizer(weights.values(), settings.lr)
     log = _resume(checkpoint, weights, optimizer)
     progress.add(len(log), f"{title}, continued" if log else title)
     per_update = settings.batch_size * settings.grad_accum
     indices = order(len(rows), settings.updates * per_update, seed)
     model.train()
-    for update in range(len(log), settings.updates):
-        torch.manual_seed(int(fingerprint([seed, update])[:15], 16))
-        chosen = [rows[i] for i in indices[update * per_update : (update + 1) * per_update]]
-        loss, tokens = _update(base, model, optimizer, list(weights.values()), chosen, settings.batch_size)
-        log.append({"step": update + 1, "loss": loss, "target_tokens": tokens, "lr": settings.lr})
+    for done in range(len(log), settings.updates):
+        torch.manual_seed(int(fingerprint([seed, done])[:15], 16))
+        chosen = [rows[i] for i in indices[done * per_update : (done + 1) * per_update]]
+        loss, tokens = update(base, model, optimizer, chosen, settings.batch_size)
+        log.append({"step": done + 1, "loss": loss, "target_tokens": tokens, "lr": settings.lr})
         progress.add(1, f"{title}, loss {loss:.4f}")
-        if (update + 1) % settings.checkpoint_every == 0 and update + 1 < settings.updates:
+        if (done + 1) % settings.checkpoint_every == 0 and done + 1 < settings.updates:
             _save_checkpoint(checkpoint, weights, optimizer, log)
     return log
 
 
-def _update(base: Base, model, optimizer, weights, rows: list[Row], batch_size: int) -> tuple[float, int]:
-    """One optimizer step; returns the mean loss a target token, and the number of these tokens."""
+def new_optimizer(weights: Iterable[torch.nn.Parameter], lr: float) -> torch.optim.Optimizer:
+    """AdamW without weight decay, at a constant rate; fused, since hundreds of small matrices are a loop otherwise."""
+    return torch.optim.AdamW(weights, lr=lr, weight_decay=0.0, fused=True)
+
+
+def update(base: Base, model, optimizer, rows: list[Row], batch_size: int) -> tuple[float, int]:
+    """One optimizer step on the rows, `batch_size` at a time; returns the mean loss a target token, and the number
+    of these tokens."""
     tokens = sum(len(row.target) for row in rows)
+    dropout = model.peft_config[ADAPTER_NAME].lora_dropout
     total = 0.0
-    for first in range(0, len(rows), batch_size):
-        with torch.autocast(base.device.type, torch.bfloat16, enabled=base.settings.compute == "bfloat16"):
-            loss = target_loss(model, collate(rows[first : first + batch_size], base.eos, base.device)) / tokens
-        loss.backward()
-        total += loss.item()
-    torch.nn.utils.clip_grad_norm_(weights, MAX_NORM)
+    with nullcontext() if dropout else packed_attention(model.get_base_model()):
+        for first in range(0, len(rows), batch_size):
+            with torch.autocast(base.device.type, torch.bfloat16, enabled=base.settings.compute == "bfloat16"):
+                loss = (plain_loss if dropout else packed_loss)(model, rows[first : first + batch_size], base) / tokens
+            loss.backward()
+            total += loss.item()
+    torch.nn.utils.clip_grad_norm_([weight for group in optimizer.param_groups for weight in group["params"]], MAX_NORM)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return total, tokens

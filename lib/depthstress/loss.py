@@ -1,0 +1,40 @@
+"""Cross entropy where there are labels, without all logits at once.
+
+The gradient with respect to the hidden states is computed with the loss, chunk by chunk, as in Liger Kernel
+(Hsu et al., 2024): a vocabulary of 150,000 in fp32 would take more memory than the model.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.functional import linear, log_softmax
+
+CHUNK = 2**24  # logits held at once: 64 MiB in fp32
+
+
+class _CrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, hidden, weight, bias, labels):
+        total = hidden.new_zeros((), dtype=torch.float32)
+        gradient = torch.empty_like(hidden)
+        size = max(1, CHUNK // len(weight))
+        for first in range(0, len(hidden), size):
+            part = slice(first, first + size)
+            chosen = labels[part, None]
+            logs = log_softmax(linear(hidden[part], weight, bias).float(), -1)
+            total -= logs.gather(1, chosen).sum()
+            slope = logs.exp_()  # softmax less the label's one
+            slope.scatter_add_(1, chosen, slope.new_full((), -1.0).expand(chosen.shape))
+            gradient[part] = slope.to(weight.dtype) @ weight
+        ctx.save_for_backward(gradient)
+        return total
+
+    @staticmethod
+    def backward(ctx, scale):
+        (gradient,) = ctx.saved_tensors
+        return gradient * scale.to(gradient.dtype), None, None, None
+
+
+def summed_cross_entropy(hidden: torch.Tensor, head: torch.nn.Linear, labels: torch.Tensor) -> torch.Tensor:
+    """The sum, in fp32, of the cross entropy of `labels` (targets,) given hidden states (targets, width) and a frozen head."""
+    return _CrossEntropy.apply(hidden, head.weight, head.bias, labels)

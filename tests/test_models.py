@@ -1,0 +1,37 @@
+"""The base model in memory."""
+
+import pytest
+import torch
+from bitsandbytes.nn import Linear4bit
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+from depthstress.models import load_base
+from depthstress.suites import load_model
+
+
+@pytest.fixture
+def saved(tiny_base, tmp_path):
+    """Settings of a tiny model in a local folder, NF4 with fp32 compute on a CPU."""
+    folder = tmp_path / "tiny"
+    tiny_base.model.save_pretrained(folder)
+    tiny_base.tokenizer.save_pretrained(folder)
+    settings = load_model("smollm2-135m")
+    source = settings.source.model_copy(update={"wheel": None, "member": None, "sha256": None, "hub": str(folder)})
+    return settings.model_copy(update={"source": source})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the weights stay in 4 bits")
+def test_on_a_cpu_the_base_holds_the_values_that_nf4_layers_compute_with(saved):
+    config = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.float32
+    )
+    quantised = AutoModelForCausalLM.from_pretrained(saved.source.hub, dtype=torch.float32, quantization_config=config)
+    assert any(isinstance(module, Linear4bit) for module in quantised.modules())
+    base = load_base(saved)
+    assert not any(isinstance(module, Linear4bit) for module in base.model.modules())
+    assert not any(weight.requires_grad for weight in base.model.parameters())
+    ids = torch.arange(24).view(2, 12)
+    with torch.no_grad():
+        assert torch.equal(base.model(ids).logits, quantised(ids).logits)
+    exact = load_base(saved.model_copy(update={"weights": "fp32"}))
+    assert not torch.allclose(base.model(ids).logits, exact.model(ids).logits, atol=1e-3)  # it is NF4 after all

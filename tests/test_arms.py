@@ -33,7 +33,10 @@ def test_a_control_has_no_adapter(writer):
 def test_the_decoding_in_tables_names_what_the_model_sees():
     assert [arm().decoded, arm(decoding="constrained").decoded] == ["free", "constrained"]
     assert arm(decoding="stepwise").decoded == "stepwise_value"
-    assert arm(decoding="stepwise", stepwise={"sees": "kind", "constrained": True, "retries": 2}).decoded == "stepwise_kind_constrained_retries2"
+    assert (
+        arm(decoding="stepwise", stepwise={"sees": "kind", "constrained": True, "retries": 2}).decoded
+        == "stepwise_kind_constrained_retries2"
+    )
 
 
 @pytest.mark.parametrize(("fields", "message"), [

@@ -34,3 +34,25 @@ def test_a_label_that_seems_impossible_has_a_finite_loss():
     total.backward()
     assert total.item() == 600.0
     assert hidden.grad.item() == 600.0
+
+
+@pytest.mark.parametrize("chunk", [1, 150, 2**24])
+def test_a_premature_end_is_punished_by_its_unlikelihood(monkeypatch, chunk):
+    monkeypatch.setattr(loss, "CHUNK", chunk)
+    torch.manual_seed(0)
+    head = torch.nn.Linear(16, 50, bias=False).requires_grad_(False)
+    labels, punished, end = torch.randint(50, (11,)), torch.tensor([0.0, 2.0] * 5 + [0.0]), 7
+
+    def plain(hidden):
+        logits = head(hidden)
+        unlikelihood = -torch.log1p(-logits.softmax(-1)[:, end])
+        return cross_entropy(logits, labels, reduction="sum") + (punished * unlikelihood).sum()
+
+    results = []
+    for function in (lambda hidden: summed_cross_entropy(hidden, head, labels, end, punished), plain):
+        torch.manual_seed(1)
+        hidden = torch.randn(11, 16, requires_grad=True)
+        total = function(hidden)
+        (total * 0.25).backward()
+        results.append((total.detach(), hidden.grad))
+    torch.testing.assert_close(results[0], results[1])

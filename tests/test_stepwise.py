@@ -24,7 +24,7 @@ def examples(depth, count=12, wording="standard"):
 
 
 def said(text, end="eos"):
-    return SimpleNamespace(text=text, end=end)
+    return SimpleNamespace(text=text, end=end, tokens=1)
 
 
 def gold(loop):
@@ -82,7 +82,11 @@ def test_only_the_kind_is_shown_so_that_equal_steps_are_one_question():
     loops = [Loop(example, stepwise(sees="kind")) for example in examples(6, 120)]
     asked = carried_out(loops)
     assert asked < sum(loop.example.depth for loop in loops) / 2
-    assert all(loop.example.states[1] not in loop.ask().prompt for loop in map(lambda e: Loop(e, stepwise(sees="kind")), examples(2)) if loop.example.family == "string")
+    assert all(
+        loop.example.states[1] not in loop.ask().prompt
+        for loop in map(lambda e: Loop(e, stepwise(sees="kind")), examples(2))
+        if loop.example.family == "string"
+    )
 
 
 def test_two_tasks_with_the_same_question_get_the_same_answer():

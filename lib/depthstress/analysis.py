@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from .composition import costs_table, paired_table, survival_table
 from .files import file_sha256, fingerprint, read_jsonl, sources_sha256, write_json, write_text
-from .formats import ARMS, prompt_sha256
-from .inputs import TRAIN, adapter_inputs, generation_inputs
+from .formats import prompt_sha256
+from .inputs import TRAIN, adapter_inputs, generation_inputs, prompt_of
 from .runs import Run
 from .tables import coverage, detail, metrics, summary
 from .tasks import Example
@@ -23,6 +24,7 @@ FINISHED, PARTIAL = "generations.jsonl", ".partial.jsonl"
 PART = "part.json"  # which arms and seeds were analysed
 TEXTS = [
     "suite", "run", "arm", "split", "family", "wording", "example_id", "answer", "target", "generated", "end", "prompt_sha256",
+    "failure", "title", "format", "writer", "training", "decoding", "factor", "first", "second", "contrast", "estimated", "folder",
     "failure_type", "exec_value", "exec_error", "final_value", "length", "adapter", "sha256",
 ]  # fmt: skip
 Texts = dict[tuple[str, int], list[dict]]
@@ -36,6 +38,9 @@ class Tables:
     metrics: pd.DataFrame
     summary: pd.DataFrame
     coverage: pd.DataFrame
+    comparisons: pd.DataFrame
+    survival: pd.DataFrame
+    costs: pd.DataFrame
     training_log: pd.DataFrame
     checkpoints: pd.DataFrame
     completeness: pd.DataFrame
@@ -55,6 +60,9 @@ def analyse(run: Run) -> Tables:
         metrics=by_cell,
         summary=summary(by_cell),
         coverage=coverage(details),
+        comparisons=paired_table(details),
+        survival=survival_table(details),
+        costs=costs_table(details),
         training_log=log,
         checkpoints=adapters,
         completeness=_completeness(run, details),
@@ -108,7 +116,7 @@ def checked_texts(run: Run) -> Texts:
     Raises MissingInput for a unit that was made with other settings, is damaged, or has no marker.
     """
     texts: Texts = {}
-    for arm, seed in run.adapters:
+    for arm, seed in run.evaluations:
         unit = run.generations(arm, seed)
         if not any((unit.folder / name).exists() for name in (FINISHED, PARTIAL)):
             continue
@@ -131,15 +139,19 @@ def score_texts(run: Run, texts: Texts, examples: Callable[[str, int], list[Exam
     """
     examples = examples or run.examples
     rows = []
-    for (arm, seed), generations in texts.items():
+    for (name, seed), generations in texts.items():
+        arm = run.arm(name)
         by_id = {row["example_id"]: row for row in generations}
-        trained = {op for example in examples(TRAIN, seed) for op in example.operations}
+        trained = {op for example in examples(run.suite.train_split(arm.training), seed) for op in example.operations}
+        worked = examples(TRAIN, seed)[: arm.shots]
         for split in run.suite.splits:
             for example in examples(split.name, seed):
                 if (generation := by_id.get(example.id)) is not None:
-                    if generation["prompt_sha256"] != prompt_sha256(ARMS[arm].prompt(example)):
-                        raise ValueError(f"{arm}, seed {seed}: the generation of {example.id} was made from another prompt than the data's")
-                    rows.append(detail({"suite": run.suite.name, "run": run.name}, example, generation, trained))
+                    if generation["prompt_sha256"] != prompt_sha256(prompt_of(arm, example, worked)):
+                        raise ValueError(
+                            f"{name}, seed {seed}: the generation of {example.id} was made from another prompt than the data's"
+                        )
+                    rows.append(detail({"suite": run.suite.name, "run": run.name}, arm, example, generation, trained))
     if not rows:
         raise MissingInput(f"{run.shown(run.folder)} has no generations. Make them with:\n    {run.papermill('03_eval')}")
     return pd.DataFrame(rows)
@@ -149,9 +161,14 @@ def read_rows(folder: Path) -> list[dict]:
     """An adapter's generations: the finished file, or the whole lines of an unfinished one; [] where there are none."""
     if (folder / FINISHED).exists():
         return read_jsonl(folder / FINISHED)
+    return read_lines(folder / PARTIAL)
+
+
+def read_lines(path: Path) -> list[dict]:
+    """The whole rows of a JSONL file that is being written; [] where there is none."""
     rows = []
-    if (folder / PARTIAL).exists():
-        for line in (folder / PARTIAL).read_text(encoding="utf-8", errors="replace").splitlines():
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 rows.append(json.loads(line))
             except ValueError:  # torn: the process was killed while it wrote
@@ -161,24 +178,25 @@ def read_rows(folder: Path) -> list[dict]:
 
 def training_tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The loss of every update, and a row for every adapter, of those that are done."""
-    log = pd.DataFrame(columns=["arm", "seed", "step", "loss", "target_tokens", "lr"])
+    titles = ["title", "format", "training"]
+    log = pd.DataFrame(columns=["adapter", "seed", "step", "loss", "target_tokens", "lr", *titles])
     adapters = []
-    for arm, seed in run.adapters:
-        unit = run.adapter(arm, seed)
-        if unit.folder.is_dir() and unit.is_done(adapter_inputs(run, arm, seed)):
-            own = pd.read_csv(unit.folder / "training_log.csv")
+    for adapter, seed in run.adapters:
+        unit, arm = run.adapter(adapter, seed), run.trained_as(adapter)
+        if unit.folder.is_dir() and unit.is_done(adapter_inputs(run, adapter, seed)):
+            own = pd.read_csv(unit.folder / "training_log.csv").assign(title=arm.taught, format=arm.format, training=arm.training)
             log = pd.concat([log, own], ignore_index=True) if len(log) else own
             weights = unit.folder / "adapter_model.safetensors"
-            adapters.append({"arm": arm, "seed": seed, "adapter": unit.name, "updates": len(own), "last_loss": own["loss"].iloc[-1],
+            adapters.append({"adapter": adapter, "title": arm.taught, "seed": seed, "folder": unit.name, "updates": len(own), "last_loss": own["loss"].iloc[-1],
                              "bytes": weights.stat().st_size, "sha256": file_sha256(weights)})  # fmt: skip
-    return log, pd.DataFrame(adapters, columns=["arm", "seed", "adapter", "updates", "last_loss", "bytes", "sha256"])
+    return log, pd.DataFrame(adapters, columns=["adapter", "title", "seed", "folder", "updates", "last_loss", "bytes", "sha256"])
 
 
 def _completeness(run: Run, details: pd.DataFrame) -> pd.DataFrame:
     """Generations against what the whole suite asks for, also where this run is a part of it."""
     expected = len(run.suite.splits) * run.suite.evaluation.per_split
     counts = details.groupby(["arm", "seed"]).size()
-    whole = [(arm, seed) for arm in run.suite.arms for seed in run.suite.seeds]
+    whole = [(arm, seed) for arm in run.suite.arm_names for seed in run.suite.seeds]
     return pd.DataFrame(
         [{"arm": arm, "seed": seed, "generations": int(counts.get((arm, seed), 0)), "expected": expected} for arm, seed in whole]
     )

@@ -14,6 +14,7 @@ from .settings import Name, Settings
 
 DEFAULT = "default"  # the suite's own `train`, without a change
 STEP_FORMATS = ("program_stack", "next_instruction")
+GRAMMAR_FORMATS = ("answer_only", "trace_stack_final", "trace_stack_no_final", "program_stack")
 TrainingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
@@ -70,6 +71,8 @@ class Arm(Settings):
             raise ValueError(f"decoding stepwise needs format {' or '.join(STEP_FORMATS)}, not {self.format}")
         if self.format == "next_instruction" and not (self.stepwise and self.stepwise.sees == "value"):
             raise ValueError("format next_instruction needs decoding stepwise, and sees the value")
+        if (self.decoding == "constrained" or self.stepwise and self.stepwise.constrained) and self.format not in GRAMMAR_FORMATS:
+            raise ValueError(f"there is no grammar for format {self.format}; there is one for {', '.join(GRAMMAR_FORMATS)}")
         if self.writer != "adapter" and (self.training != DEFAULT or self.stepwise):
             raise ValueError(f"writer {self.writer} has no adapter: leave out training and stepwise")
         if self.shots and self.writer != "base":
@@ -95,6 +98,11 @@ class Arm(Settings):
             return self.decoding
         extras = ("constrained",) * self.stepwise.constrained + (f"retries{self.stepwise.retries}",) * bool(self.stepwise.retries)
         return "_".join(("stepwise", self.stepwise.sees, *extras))
+
+    @property
+    def taught(self) -> str:
+        """The arm's adapter as figures and tables name it."""
+        return self.written.title + ("" if self.training == DEFAULT else f" (trained {self.training.replace('_', ' ')})")
 
     @property
     def shown(self) -> str:

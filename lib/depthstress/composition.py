@@ -75,7 +75,20 @@ def early_ends(details: pd.DataFrame) -> pd.DataFrame:
 
     programs = programs_of(details[details["template_shift"] == 0])
     rows = []
-    for (arm, title, depth), cell in programs.assign(under=(programs["length"] == "under").astype(int)).groupby(["arm", "title", "depth"], sort=False):
+    for (arm, title, depth), cell in programs.assign(under=(programs["length"] == "under").astype(int)).groupby(
+        ["arm", "title", "depth"], sort=False
+    ):
         rate = rate_of(cell, "under")
-        rows.append({"arm": arm, "title": title, "depth": depth, "n": rate.n, "under": rate.hits, "rate": rate.value, "low": rate.low, "high": rate.high})
+        rows.append(
+            {
+                "arm": arm,
+                "title": title,
+                "depth": depth,
+                "n": rate.n,
+                "under": rate.hits,
+                "rate": rate.value,
+                "low": rate.low,
+                "high": rate.high,
+            }
+        )
     return pd.DataFrame(rows)

@@ -57,7 +57,9 @@ def coverage(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
             rows = table[table["arm"] == arm]
             for side, style in (("trained", ("#009e73", "o")), ("untrained", ("#d55e00", "X"))):
                 line = rows[rows[f"n_{side}"] > 0]
-                line = pd.DataFrame({"depth": line["depth"], "accuracy": line[f"rate_{side}"], "low": line[f"low_{side}"], "high": line[f"high_{side}"]})
+                line = pd.DataFrame(
+                    {"depth": line["depth"], "accuracy": line[f"rate_{side}"], "low": line[f"low_{side}"], "high": line[f"high_{side}"]}
+                )
                 if len(line):
                     draw_line(axes, line, "every opcode trained" if side == "trained" else "an opcode never trained", *style)
             axes.set_title("\n".join(_wrapped(rows["title"].iloc[0])), fontsize=9)
@@ -118,5 +120,3 @@ def depth_axis(axes, depths, ylabel: str) -> None:
 def _wrapped(title: str) -> list[str]:
     head, _, notes = title.partition(" (")
     return [head, f"({notes}"] if notes else [head]
-
-

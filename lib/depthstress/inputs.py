@@ -74,18 +74,20 @@ class Prompt:
     chat: bool = False
 
 
-def prompt_of(run: Run, arm: Arm, seed: int, example: Example) -> str:
-    """The whole prompt of a task. A stepwise arm shows parts of it, one step at a time."""
+def prompt_of(arm: Arm, example: Example, worked: list[Example]) -> str:
+    """The whole prompt of a task; worked: the examples that an arm with `shots` shows. A stepwise arm shows parts of
+    the prompt, one step at a time."""
     if arm.writer != "base":
         return arm.written.prompt(example)
-    return arm.written.described(example.request, training_examples(run, arm, seed)[: arm.shots])
+    return arm.written.described(example.request, worked)
 
 
 def prompts(run: Run, name: str, seed: int, limit: int | None = None) -> list[Prompt]:
     """The prompts of an arm's evaluation, split by split; at most `limit` a split."""
     arm = run.arm(name)
+    worked = run.examples(TRAIN, seed)[: arm.shots]
     return [
-        Prompt(example.id, split.name, prompt_of(run, arm, seed, example), arm.written.target(example), arm.writer == "base")
+        Prompt(example.id, split.name, prompt_of(arm, example, worked), arm.written.target(example), arm.writer == "base")
         for split in run.suite.splits
         for example in run.examples(split.name, seed)[:limit]
     ]

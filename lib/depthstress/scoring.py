@@ -5,9 +5,11 @@ The published columns follow the published run's definitions; the others say how
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .formats import Format
 from .interpreter import Execution, Instruction, execute, final_answers, parse
+from .tasks.base import Example
 
 ANSWER_ONLY = "answer_only"
 
@@ -34,14 +36,15 @@ class Score:
     prefix_accuracy: float | None  # matched leading steps / the longer of the two; None where none were asked for
 
 
-def score(reads_program: bool, text: str, answer: str, gold_program: str, lenient: bool = False) -> Score:
+def score(reads_program: bool, text: str, answer: str, gold_program: str, lenient: bool = False, finals: list[str] | None = None) -> Score:
     """Score one generation.
 
     reads_program: whether the arm asks for instructions; without, only the written answer is read.
     answer, gold_program: the gold answer and the gold instructions, one a line (step prefixes allowed).
     lenient: read whole numbers as the published run did (see `interpreter.execute`).
+    finals: the answers written in the text, where they do not stand behind FINAL.
     """
-    finals = final_answers(text)
+    finals = final_answers(text) if finals is None else finals
     final = finals[0] if finals else ""
     final_correct = bool(finals) and final == answer
     gold = parse(gold_program)
@@ -69,6 +72,17 @@ def score(reads_program: bool, text: str, answer: str, gold_program: str, lenien
         first_divergence=matched + 1 if reads_program and matched < longer else None,
         prefix_accuracy=(matched / longer if longer else 1.0) if reads_program else None,
     )
+
+
+def score_text(form: Format, text: str, example: Example, failed: bool = False) -> Score:
+    """Score a text of a format. failed: a step-by-step loop broke off, and what it has so far counts as wrong,
+    whatever it comes to."""
+    finals = form.answers(text) if form.answers else None
+    scored = score(form.reads_program, form.read(text), example.answer, example.program, finals=finals)
+    if not failed:
+        return scored
+    kind = scored.failure_type if not scored.exec_correct and scored.valid_exec is False else "invalid_or_unexecutable"
+    return replace(scored, primary_correct=False, exec_correct=False, valid_exec=False, failure_type=kind)
 
 
 def _matched(program: tuple[Instruction, ...], gold: tuple[Instruction, ...]) -> int:

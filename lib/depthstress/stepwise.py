@@ -28,12 +28,14 @@ SPARE_STEPS = 4  # beyond twice the gold program, before a loop that never says 
 
 @dataclass(frozen=True)
 class Ask:
-    """What the model is asked: `prompt`, and where it ends with text already written for it; the kinds that a
-    grammar needs (None without one); how often it was asked before."""
+    """What the model is asked. prompt: with what is already written for it at its end; standing: where the grammar
+    starts from (None: no grammar); whole: a program of one operation, not a single instruction; attempt: how often it was
+    asked before."""
 
     prompt: str
+    gold: str  # what a perfect model would write: how long an answer may be follows from it, and nothing else
     standing: Standing | None = None
-    whole: bool = False  # a whole program of one operation, not one instruction
+    whole: bool = False
     attempt: int = 0
 
     @property
@@ -45,11 +47,12 @@ class Ask:
 
 @dataclass(frozen=True)
 class Step:
-    """One answer: the key of what was asked, the text, how it ended, the value after it, and what was wrong."""
+    """One answer: the key of what was asked, the text, how it ended, its tokens, the value after it, and what was wrong."""
 
     ask: str
     text: str
     end: str
+    tokens: int
     value: str | None
     error: str | None
 
@@ -86,17 +89,18 @@ class Loop:
         if not self.oracle:
             lines = list(map(str, self.program))
             prompt = self.arm.written.ask(so_far(self.example.request, lines, self.standing.value))
-            return Ask(prompt, standing, attempt=self.attempt)
+            return Ask(prompt, max(self.example.program.split("\n"), key=len), attempt=self.attempt)
+        operation = self.example.program.split("\n")[self.done - self.example.depth]
         shown = self.standing.sample(self.example.family) if self.sees_kind else self.standing
         prompt = self.arm.written.ask(step_request(self.example.family, shown, self.example.steps[self.done]))
         if self.sees_kind:
-            return Ask(prompt + "".join(f"{line}\n" for line in shown.loads), standing, attempt=self.attempt)
-        return Ask(prompt, standing, whole=True, attempt=self.attempt)
+            return Ask(prompt + "".join(f"{line}\n" for line in shown.loads), operation, standing, attempt=self.attempt)
+        return Ask(prompt, "\n".join([*shown.loads, operation]), standing, whole=True, attempt=self.attempt)
 
-    def take(self, asked: Ask, text: str, end: str) -> None:
+    def take(self, asked: Ask, text: str, end: str, tokens: int = 0) -> None:
         """Carry out what was written, or end the loop where that can't be done."""
         if not self.oracle and text.strip() == END:
-            self._note(asked, text, end, None)
+            self._note(asked, text, end, tokens, None)
             self.end = "eos"
             return
         added = self._added(text)
@@ -104,16 +108,16 @@ class Loop:
         run = execute((*self.program, *added)) if not problem else None
         problem = problem or (str(run.error) if run.error and not self._only_a_table(added) else None)
         if problem and self.attempt < self.arm.stepwise.retries:
-            self._note(asked, text, end, problem)
+            self._note(asked, text, end, tokens, problem)
             self.attempt += 1
             return
         self.program += added
         if problem:
             self.end, self.failure = "failed", f"step {self.done + 1}: {problem}"
-            self._note(asked, text, end, problem)
+            self._note(asked, text, end, tokens, problem)
             return
         self._move(run.states[-1])
-        self._note(asked, text, end, None)
+        self._note(asked, text, end, tokens, None)
         self.done, self.attempt = self.done + 1, 0
         if self.oracle and self.done == len(self.example.steps):
             self.end = "eos"
@@ -146,8 +150,8 @@ class Loop:
         table = next((i.rest for i in reversed(self.program) if i.opcode == "TABLE"), None)
         self.standing = Standing(value, leaves[-1] if leaves else None, table)
 
-    def _note(self, asked: Ask, text: str, end: str, problem: str | None) -> None:
-        self.steps.append(Step(asked.key, text, end, None if problem else self.standing.value, problem))
+    def _note(self, asked: Ask, text: str, end: str, tokens: int, problem: str | None) -> None:
+        self.steps.append(Step(asked.key, text, end, tokens, None if problem else self.standing.value, problem))
 
     @property
     def text(self) -> str:
@@ -156,7 +160,14 @@ class Loop:
 
     def outcome(self) -> dict:
         """What is kept of it, beside the tokens."""
-        return {"text": self.text, "end": self.end, "failure": self.failure, "steps": [asdict(step) for step in self.steps]}
+        tokens = sum(step.tokens for step in self.steps)
+        return {
+            "text": self.text,
+            "end": self.end,
+            "new_tokens": tokens,
+            "failure": self.failure,
+            "steps": [asdict(step) for step in self.steps],
+        }
 
 
 Write = Callable[[list[Ask]], Iterable[tuple[Ask, object]]]
@@ -174,5 +185,6 @@ def run_loops(loops: list[Loop], answers: dict[str, object], write: Write, progr
         for ask, text in write(list(missing.values())):
             answers[ask.key] = text
         for loop, ask in asked:
-            loop.take(ask, answers[ask.key].text, answers[ask.key].end)
+            answer = answers[ask.key]
+            loop.take(ask, answer.text, answer.end, answer.tokens)
         progress(sum(bool(loop.end) for loop in active))

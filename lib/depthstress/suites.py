@@ -128,9 +128,7 @@ class Suite(Settings):
         wanted = {f"splits.{n}": (split.depth, split.primitives) for n, split in enumerate(self.splits)}
         for name in (DEFAULT, *self.trainings):
             training = self.training(name)
-            wanted |= {
-                f"{'train' if name == DEFAULT else f'trainings.{name}'}.depths": (d, training.primitives) for d in training.depths
-            }
+            wanted |= {f"{'train' if name == DEFAULT else f'trainings.{name}'}.depths": (d, training.primitives) for d in training.depths}
         for field, (depth, primitives) in wanted.items():
             try:
                 check_reach(depth, primitives)

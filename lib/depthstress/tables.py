@@ -9,9 +9,10 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from .formats import ARMS
+from .arms import Arm
+from .formats import FORMATS
 from .intervals import rate
-from .scoring import score
+from .scoring import score_text
 from .tasks import FAMILIES, Example
 
 FAILURES = (
@@ -27,25 +28,31 @@ LENGTHS = ("under", "exact", "over")
 CELL = ["suite", "run", "arm", "seed", "trained", "split", "depth", "template_shift"]
 
 
-def detail(run: dict, example: Example, generation: dict, trained_opcodes: set[str]) -> dict:
+def detail(run: dict, arm: Arm, example: Example, generation: dict, trained_opcodes: set[str]) -> dict:
     """One generation, scored, with all that a reader needs to check it. `run` holds suite and run name."""
-    arm = ARMS[generation["arm"]]
-    scored = score(arm.reads_program, generation["text"], example.answer, example.program)
+    failure = generation.get("failure") or ""
+    scored = score_text(arm.written, generation["text"], example, failed=bool(failure))
     return {
         **run,
         "arm": arm.name,
         "seed": example.seed,
-        "trained": 1,
+        "trained": int(arm.writer == "adapter"),
         "split": example.split,
         "depth": example.depth,
-        "template_shift": int(example.wording != "standard"),
+        "template_shift": int(example.wording == "held_out"),
+        "title": arm.shown,
+        "format": arm.format,
+        "writer": arm.writer,
+        "training": arm.training,
+        "decoding": arm.decoded,
         "family": example.family,
         "example_id": example.id,
         "coverage": int(trained_opcodes.issuperset(example.operations)),
         "answer": example.answer,
-        "target": arm.target(example),
+        "target": arm.written.target(example),
         "generated": generation["text"],
         "end": generation["end"],
+        "failure": failure,
         "new_tokens": generation["new_tokens"],
         "prompt_sha256": generation["prompt_sha256"],
         **{name: int(value) if isinstance(value, bool) else value for name, value in asdict(scored).items()},
@@ -83,7 +90,7 @@ def summary(metrics: pd.DataFrame) -> pd.DataFrame:
 def coverage(details: pd.DataFrame) -> pd.DataFrame:
     """Executed accuracy of the program arms, split by whether the training data contained every opcode of the
     gold program: one row a wording, depth and coverage, then one over all reworded depths."""
-    programs = details[details["arm"].map(lambda arm: ARMS[arm].reads_program)]
+    programs = details[details["format"].map(lambda name: FORMATS[name].reads_program).astype(bool)]
     groups = [(("standard", depth), cell) for depth, cell in programs[programs["template_shift"] == 0].groupby("depth")]
     reworded = programs[programs["template_shift"] == 1]
     groups += [(("reworded", depth), cell) for depth, cell in reworded.groupby("depth")]

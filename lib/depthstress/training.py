@@ -18,15 +18,13 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from .files import fingerprint, write_bytes, write_csv, write_json
-from .formats import ARMS, Arm
-from .inputs import TRAIN, adapter_inputs
+from .inputs import adapter_inputs, training_rows
 from .loss import summed_cross_entropy
 from .models import ADAPTER_NAME, Base, new_adapter, save_adapter
 from .packing import pack, packed_attention
 from .progress import Progress
 from .runs import Run
 from .suites import Training
-from .tasks import Example
 
 CHECKPOINT = ".checkpoint.safetensors"
 IGNORED = -100
@@ -39,6 +37,7 @@ class Row:
 
     prompt: list[int]
     target: list[int]
+    going_on: tuple[bool, ...]  # for each target token, whether a line ended before it and another follows: too early to end
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.target)
@@ -46,37 +45,42 @@ class Row:
 
 def train_adapters(run: Run, base: Base) -> None:
     """Train every adapter of the run that is not there yet, with one progress line for all."""
-    updates = run.suite.train.updates
-    missing = [(arm, seed) for arm, seed in run.adapters if not run.adapter(arm, seed).is_done(adapter_inputs(run, arm, seed))]
-    already = (len(run.adapters) - len(missing)) * updates
-    with Progress("training", len(run.adapters) * updates, "updates", already) as progress:
-        for arm, seed in missing:
-            train_adapter(run, base, arm, seed, progress)
+    updates = {key: run.suite.training(run.trained_as(key[0]).training).updates for key in run.adapters}
+    missing = [key for key in run.adapters if not run.adapter(*key).is_done(adapter_inputs(run, *key))]
+    total = sum(updates.values())
+    with Progress("training", total, "updates", total - sum(updates[key] for key in missing)) as progress:
+        for adapter, seed in missing:
+            train_adapter(run, base, adapter, seed, progress)
 
 
-def train_adapter(run: Run, base: Base, arm: str, seed: int, progress: Progress) -> None:
+def train_adapter(run: Run, base: Base, adapter: str, seed: int, progress: Progress) -> None:
     """Train one adapter into its unit, from its last checkpoint where there is one."""
-    unit, settings = run.adapter(arm, seed), run.suite.train
-    inputs = adapter_inputs(run, arm, seed)
+    unit, arm = run.adapter(adapter, seed), run.trained_as(adapter)
+    settings, inputs = run.suite.training(arm.training), adapter_inputs(run, adapter, seed)
     with unit.make(inputs) as work:
         if not work:
             progress.add(settings.updates)
             return
-        rows = encode(base, ARMS[arm], run.examples(TRAIN, seed), settings.max_length)
+        rows = encode(base, training_rows(run, arm, seed), settings.max_length)
         with new_adapter(base, settings.lora, seed) as model:
-            log = _train(base, model, rows, settings, seed, unit.folder / CHECKPOINT, progress, f"{arm}, seed {seed}")
+            log = _train(base, model, rows, settings, seed, unit.folder / CHECKPOINT, progress, f"{adapter}, seed {seed}")
             save_adapter(model, unit.folder, run.model)
-        write_csv(unit.folder / "training_log.csv", [{"arm": arm, "seed": seed, **row} for row in log])
-        write_json(unit.folder / "provenance.json", inputs | {"suite": run.suite.name, "examples": len(rows)})
+        write_csv(unit.folder / "training_log.csv", [{"adapter": adapter, "seed": seed, **row} for row in log])
+        write_json(unit.folder / "provenance.json", inputs | {"suite": run.suite.name, "training_rows": len(rows)})
     (unit.folder / CHECKPOINT).unlink(missing_ok=True)  # only now that the adapter is marked as done
 
 
-def encode(base: Base, arm: Arm, examples: list[Example], max_length: int) -> list[Row]:
-    """Rows of tokens. Raises ValueError that names the example where one is longer than `max_length`."""
-    rows = [Row(base.tokens(arm.prompt(example)), base.tokens(arm.target(example)) + [base.eos]) for example in examples]
-    for example, row in zip(examples, rows):
+def encode(base: Base, texts: list[tuple[str, str, str]], max_length: int) -> list[Row]:
+    """Rows of tokens from (example id, prompt, target). Raises ValueError that names the example where one is longer
+    than `max_length`."""
+    rows = []
+    for name, prompt, target in texts:
+        tokens = base.tokens(target)
+        ended = [base.tokenizer.decode([token]).endswith("\n") for token in tokens]
+        row = Row(base.tokens(prompt), [*tokens, base.eos], (False, *ended[:-1], False))
         if len(row) > max_length:
-            raise ValueError(f"{example.id} has {len(row)} tokens for arm {arm.name}; train.max_length is {max_length}")
+            raise ValueError(f"a training row of {name} has {len(row)} tokens; max_length is {max_length}")
+        rows.append(row)
     return rows
 
 
@@ -97,20 +101,28 @@ def collate(rows: list[Row], pad: int, device: torch.device) -> dict[str, torch.
     return {name: tensor.to(device) for name, tensor in batch.items()}
 
 
-def plain_loss(model, rows: list[Row], base: Base) -> torch.Tensor:
+def plain_loss(model, rows: list[Row], base: Base, premature_end: float = 0.0) -> torch.Tensor:
     """The summed cross entropy of the rows' target tokens, from a padded batch: needed where rows must not share
     states, as dropout draws anew for each."""
     causal, batch = model.get_base_model(), collate(rows, base.eos, base.device)
     hidden = causal.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).last_hidden_state
     labelled = batch["labels"] != IGNORED
-    return summed_cross_entropy(hidden[labelled], causal.lm_head, batch["labels"][labelled])
+    return summed_cross_entropy(hidden[labelled], causal.lm_head, batch["labels"][labelled], base.eos, _punished(rows, base, premature_end))
 
 
-def packed_loss(model, rows: list[Row], base: Base) -> torch.Tensor:
+def packed_loss(model, rows: list[Row], base: Base, premature_end: float = 0.0) -> torch.Tensor:
     """The same from the rows' prefix tree: no padding, and what rows begin with alike is computed once."""
     causal, packed = model.get_base_model(), pack([(row.prompt, row.target) for row in rows]).to(base.device)
     hidden = causal.model(input_ids=packed.tokens, position_ids=packed.positions, use_cache=False, packed=packed).last_hidden_state
-    return summed_cross_entropy(hidden[0].index_select(0, packed.labelled), causal.lm_head, packed.labels)
+    hidden = hidden[0].index_select(0, packed.labelled)
+    return summed_cross_entropy(hidden, causal.lm_head, packed.labels, base.eos, _punished(rows, base, premature_end))
+
+
+def _punished(rows: list[Row], base: Base, premature_end: float) -> torch.Tensor | None:
+    """The weight of the end token's unlikelihood at every target token, row by row; None without any."""
+    if not premature_end:
+        return None
+    return torch.tensor([float(place) for row in rows for place in row.going_on], device=base.device) * premature_end
 
 
 def order(count: int, needed: int, seed: int) -> list[int]:
@@ -134,7 +146,7 @@ def _train(
     for done in range(len(log), settings.updates):
         torch.manual_seed(int(fingerprint([seed, done])[:15], 16))
         chosen = [rows[i] for i in indices[done * per_update : (done + 1) * per_update]]
-        loss, tokens = update(base, model, optimizer, chosen, settings.batch_size)
+        loss, tokens = update(base, model, optimizer, chosen, settings.batch_size, settings.premature_end)
         log.append({"step": done + 1, "loss": loss, "target_tokens": tokens, "lr": settings.lr})
         progress.add(1, f"{title}, loss {loss:.4f}")
         if (done + 1) % settings.checkpoint_every == 0 and done + 1 < settings.updates:
@@ -147,16 +159,16 @@ def new_optimizer(weights: Iterable[torch.nn.Parameter], lr: float) -> torch.opt
     return torch.optim.AdamW(weights, lr=lr, weight_decay=0.0, fused=True)
 
 
-def update(base: Base, model, optimizer, rows: list[Row], batch_size: int) -> tuple[float, int]:
+def update(base: Base, model, optimizer, rows: list[Row], batch_size: int, premature_end: float = 0.0) -> tuple[float, int]:
     """One optimizer step on the rows, `batch_size` at a time; returns the mean loss a target token, and the number
-    of these tokens."""
+    of these tokens. premature_end: see `suites.Training`."""
     tokens = sum(len(row.target) for row in rows)
     dropout = model.peft_config[ADAPTER_NAME].lora_dropout
     total = 0.0
     with nullcontext() if dropout else packed_attention(model.get_base_model()):
         for first in range(0, len(rows), batch_size):
             with torch.autocast(base.device.type, torch.bfloat16, enabled=base.settings.compute == "bfloat16"):
-                loss = (plain_loss if dropout else packed_loss)(model, rows[first : first + batch_size], base) / tokens
+                loss = (plain_loss if dropout else packed_loss)(model, rows[first : first + batch_size], base, premature_end) / tokens
             loss.backward()
             total += loss.item()
     torch.nn.utils.clip_grad_norm_([weight for group in optimizer.param_groups for weight in group["params"]], MAX_NORM)

@@ -12,9 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-
-import torch
 
 from ..models import Base
 from . import Matcher, Request, Text
@@ -72,7 +69,9 @@ class HfEngine:
         running: list[Row] = []
         while waiting or running:
             joining = 0
-            while waiting and len(running) < slots.count and (not joining or joining + len(waiting[-1].ids) - shared <= self.joining_tokens):
+            while (
+                waiting and len(running) < slots.count and (not joining or joining + len(waiting[-1].ids) - shared <= self.joining_tokens)
+            ):
                 row = waiting.pop()
                 row.cached = shared
                 joining += len(row.ids) - shared

@@ -85,7 +85,11 @@ def survival(details: pd.DataFrame) -> Finding:
     half = []
     for title, rows in deepest.groupby("title", sort=False):
         below = rows[rows["survival"] < 0.5]
-        half.append(f"{title}: half are lost by step {below.iloc[0].step}" if len(below) else f"{title}: {rows.iloc[-1].survival:.0%} are right to the end")
+        half.append(
+            f"{title}: half are lost by step {below.iloc[0].step}"
+            if len(below)
+            else f"{title}: {rows.iloc[-1].survival:.0%} are right to the end"
+        )
     depth = deepest["depth"].max() if len(deepest) else 0
     return Finding(
         name="survival", figure=figure, data=data, title=f"Where programs of depth {depth} go wrong.", takeaway="; ".join(half) + ".",
@@ -104,7 +108,11 @@ def costs(table: pd.DataFrame) -> Finding:
         for row in rows.itertuples()
     ]
     costly = rows.loc[rows["points"].idxmin()] if len(rows) else None
-    title = f"What costs most: {costly.factor}, {costly.contrast} ({costly.points:+.0f} points)." if costly is not None else "Nothing could be estimated."
+    title = (
+        f"What costs most: {costly.factor}, {costly.contrast} ({costly.points:+.0f} points)."
+        if costly is not None
+        else "Nothing could be estimated."
+    )
     return Finding(
         name="costs", figure=figure, data=data, title=title, takeaway="; ".join(words) + ".",
         reading="A row is a factor, with everything else held. Left of the dotted line it makes a right result less likely, right of it more. Thick: 95% interval with tasks as clusters; thin: with seeds.",

@@ -124,7 +124,11 @@ def wrong_generations(tables: Tables) -> pd.DataFrame:
         deepest = standard[standard["depth"] == standard["depth"].max()]
         for part in (standard.head(1), deepest.head(1), wrong[wrong["template_shift"] == 1].head(1)):
             for row in part.itertuples():
-                why = row.failure or row.exec_error or ("wrong answer" if row.failure_type == "n/a_answer_only" else FAILURE_WORDS[row.failure_type])
+                why = (
+                    row.failure
+                    or row.exec_error
+                    or ("wrong answer" if row.failure_type == "n/a_answer_only" else FAILURE_WORDS[row.failure_type])
+                )
                 rows.append(
                     {
                         "arm": title,

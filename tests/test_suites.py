@@ -14,7 +14,7 @@ def test_main_is_the_published_configuration():
     main, model = load_suite("main"), load_model("qwen3-4b")
     train = main.train
     assert main.seeds == [101, 202, 303, 404, 505]
-    assert main.arms == ["answer_only", "trace_stack_final", "trace_stack_no_final", "program_stack"]
+    assert main.arm_names == ["answer_only", "trace_stack_final", "trace_stack_no_final", "program_stack"]
     assert (train.examples, train.updates, train.batch_size, train.grad_accum, train.lr) == (180, 32, 2, 2, 2e-4)
     assert (train.max_length, train.lora.r, train.lora.alpha, train.lora.dropout) == (448, 8, 16, 0.05)
     assert (train.depths, train.primitives) == ([1], "published")
@@ -57,7 +57,15 @@ def test_a_learning_rate_in_scientific_notation_is_a_number(tmp_path):
     ("seeds: [101]", "seeds: " + "[" * 3000 + "]" * 3000, "no valid YAML"),
     ("updates: 2", "updates: 0", "train.updates: Input should be greater than or equal to 1"),
     ("updates: 2", "updates: yes", "train.updates: Input should be a valid integer"),
-    ("program_stack]", "program_heap]", r"arms: unknown \['program_heap'\]; there are answer_only"),
+    ("- program_stack\n", "- program_heap\n", "arms.3: Value error, unknown format 'program_heap'; there are answer_only"),
+    ("training: full", "training: fuller", r"arms.5 \(full_stepwise_kind\): no training 'fuller'; there are default, full"),
+    ("full: {primitives: full}", "full: {primitives: all}", "trainings.full.primitives: Input should be 'published' or 'full'"),
+    ("full: {primitives: full}", "full: {updats: 3}", "trainings.full.updats: Extra inputs are not permitted"),
+    ("full: {primitives: full}", "default: {primitives: full}", "'default' is the suite's own train"),
+    ("depths: [1]", "depths: [2]", "train.depths: family table finds no procedure of depth 2 with the published primitives"),
+    ("depth: 4, wording: standard", "depth: 4, wording: standard, primitives: published", "splits.2: family table finds no procedure of depth 4"),
+    ("max_new_tokens: 16", "max_new_tokens: 16\n  gold_ratio: 2.0", "give either max_new_tokens or gold_ratio"),
+    ("- {name: oracle, format: program_stack, writer: oracle}", "- {name: program_stack, format: program_stack, writer: oracle}", "arms: something stands twice"),
     ("depth: 1", "depth: one", "splits.0.depth"),
     ("wording: held_out", "wording: rephrased", "splits.3.wording: Input should be 'standard', 'varied' or 'held_out'"),
     ("primitives: published ", "primitives: some ", "train.primitives"),
@@ -71,7 +79,7 @@ def test_what_is_wrong_is_named(tmp_path, old, new, message):
 
 
 def test_an_unknown_suite_or_model_lists_what_there_is():
-    with pytest.raises(SettingsError, match="no suite 'mian'; params/suites/ has local, main, pilot, smoke"):
+    with pytest.raises(SettingsError, match="no suite 'mian'; params/suites/ has local, local_full, main, pilot, smoke"):
         load_suite("mian")
     with pytest.raises(SettingsError, match="no model '../x'; params/models/ has qwen3-4b, smollm2-135m"):
         load_model("../x")

@@ -119,7 +119,7 @@ FORMATS: dict[str, Format] = {
         Format(
             "state_trace",
             "Program with values",
-            "Write the procedure as stack instructions, and after each the value that it leaves.",
+            "Write the procedure as stack instructions, and after each its value.",
             True,
             _with_states,
             _without_states,

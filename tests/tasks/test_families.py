@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from depthstress.formats import ARMS
+from depthstress.formats import FORMATS
 from depthstress.interpreter import execute, parse
 from depthstress.opcodes import OPCODES
-from depthstress.scoring import score
+from depthstress.scoring import score_text
 from depthstress.tasks import FAMILIES, make_split, trainable
 from depthstress.tasks.wordings import SETS
 
@@ -50,14 +50,14 @@ def test_a_depth_out_of_reach_is_an_error_that_says_so():
         FAMILIES["table"].draw(random.Random(0), 3, "published")
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 @pytest.mark.parametrize("wording", SETS)
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_the_gold_target_scores_exactly_one(arm, wording, depth):
+def test_the_gold_target_scores_exactly_one(form, wording, depth):
     for example in make_split("t", "oracle", 7, 24, [depth], wording, "full", set()):
-        scored = score(ARMS[arm].reads_program, ARMS[arm].target(example), example.answer, example.program)
+        scored = score_text(form, form.target(example), example)
         assert scored.primary_correct
-        assert scored.failure_type == ("correct_exact" if ARMS[arm].reads_program else "n/a_answer_only")
+        assert scored.failure_type == ("correct_exact" if form.reads_program else "n/a_answer_only")
         assert scored.prefix_accuracy in (1.0, None)
         assert scored.first_divergence is None
 
@@ -69,3 +69,9 @@ def test_requests_show_what_the_program_needs(wording):
             if operand not in OPCODES:
                 assert operand in example.request, (operand, example.request)
         assert all(step in example.request for step in example.steps)
+
+
+@pytest.mark.parametrize("depth", [2, 4, 6])
+def test_a_program_without_operations_is_never_right(depth):
+    for example in make_split("t", "idle", 5, 60, [depth], "standard", "full", set()):
+        assert example.answer not in example.states[:-depth]

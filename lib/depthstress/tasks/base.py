@@ -1,6 +1,7 @@
 """What a family of procedures is, and how one procedure is drawn from it.
 
-Every step of a procedure changes the value and leaves it non-empty. That does not make every step
+Every step of a procedure changes the value and leaves it non-empty, and the last leaves another value than the
+first began with, so that a program without operations is never right. That does not make every step
 necessary: UPPER before LOWER can be left out without a trace. `droppable` tells such tasks; their share is shown
 with the data and among the report's limits.
 """
@@ -130,7 +131,8 @@ class Family:
                     continue
                 operands = self.operands(rng, opcode, value, start.table)
                 after = _apply(opcode, operands, value, start.table)
-                if after != value and as_text(after) and self.keeps(after, position == depth - 1):
+                last = position == depth - 1
+                if after != value and as_text(after) and self.keeps(after, last) and not (last and after == start.value):
                     break
             else:
                 return None

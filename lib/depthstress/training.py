@@ -22,6 +22,7 @@ from .formats import ARMS, Arm
 from .inputs import TRAIN, adapter_inputs
 from .loss import summed_cross_entropy
 from .models import ADAPTER_NAME, Base, new_adapter, save_adapter
+from .norm import fused_norms
 from .packing import pack, packed_attention
 from .progress import Progress
 from .runs import Run
@@ -153,7 +154,7 @@ def update(base: Base, model, optimizer, rows: list[Row], batch_size: int) -> tu
     tokens = sum(len(row.target) for row in rows)
     dropout = model.peft_config[ADAPTER_NAME].lora_dropout
     total = 0.0
-    with nullcontext() if dropout else packed_attention(model.get_base_model()):
+    with nullcontext() if dropout else packed_attention(model.get_base_model()), fused_norms(model.get_base_model()):
         for first in range(0, len(rows), batch_size):
             with torch.autocast(base.device.type, torch.bfloat16, enabled=base.settings.compute == "bfloat16"):
                 loss = (plain_loss if dropout else packed_loss)(model, rows[first : first + batch_size], base) / tokens

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def train_adapter(run: Run, base: Base, arm: str, seed: int, progress: Progress)
             progress.add(settings.updates)
             return
         rows = encode(base, ARMS[arm], run.examples(TRAIN, seed), settings.max_length)
-        with new_adapter(base, settings.lora, seed) as model:
+        with new_adapter(base, settings.lora, seed) as model, checkpointing(base, rows, settings.batch_size):
             log = _train(base, model, rows, settings, seed, unit.folder / CHECKPOINT, progress, f"{arm}, seed {seed}")
             save_adapter(model, unit.folder, run.model)
         write_csv(unit.folder / "training_log.csv", [{"arm": arm, "seed": seed, **row} for row in log])
@@ -141,6 +141,28 @@ def _train(
         if (done + 1) % settings.checkpoint_every == 0 and done + 1 < settings.updates:
             _save_checkpoint(checkpoint, weights, optimizer, log)
     return log
+
+
+def activation_bytes(config, tokens: int) -> int:
+    """A generous estimate of what the backward pass keeps of `tokens` tokens: in every layer some 16 tensors as wide
+    as the hidden state and 8 as wide as the MLP, in fp32 (LoRA's inputs are)."""
+    return 4 * tokens * config.num_hidden_layers * (16 * config.hidden_size + 8 * config.intermediate_size)
+
+
+@contextmanager
+def checkpointing(base: Base, rows: list[Row], batch_size: int) -> Iterator[bool]:
+    """Compute activations again in the backward pass (a third more work) where, on CUDA, those of the longest batch
+    would take more than half of the free memory; says whether it does."""
+    tokens = batch_size * max(map(len, rows))
+    free = torch.cuda.mem_get_info()[0] if base.device.type == "cuda" else float("inf")
+    needed = activation_bytes(base.model.config, tokens) > free / 2
+    if needed:
+        base.model.activation_checkpointing_enable()
+    try:
+        yield needed
+    finally:
+        if needed:
+            base.model.activation_checkpointing_disable()
 
 
 def new_optimizer(weights: Iterable[torch.nn.Parameter], lr: float) -> torch.optim.Optimizer:

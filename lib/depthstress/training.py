@@ -207,7 +207,7 @@ def _resume(path: Path, weights: dict[str, torch.Tensor], optimizer) -> list[dic
             with torch.no_grad():
                 weight.copy_(saved.get_tensor(f"{name}|weight"))
             optimizer.state[weight] = {
-                "step": torch.tensor(float(len(log))),
+                "step": torch.tensor(float(len(log)), device=weight.device),
                 "exp_avg": saved.get_tensor(f"{name}|mean").to(weight.device),
                 "exp_avg_sq": saved.get_tensor(f"{name}|square").to(weight.device),
             }

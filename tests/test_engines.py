@@ -6,9 +6,14 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from conftest import COMMITTED
 from depthstress.engines import Request
 from depthstress.engines.hf import HfEngine
 from depthstress.engines.merge import merged
+from depthstress.formats import ARMS
+from depthstress.models import load_base
+from depthstress.runs import read_examples
+from depthstress.suites import load_model, load_suite
 
 COMMON = "Write it.\n"
 PROMPTS = [
@@ -279,3 +284,24 @@ def test_a_merged_adapter_is_taken_out_when_interrupted(tiny_base):
     with pytest.raises(KeyboardInterrupt), merged(model):
         raise KeyboardInterrupt
     assert [name for name, _ in model.named_modules()] == names
+
+
+@pytest.mark.slow
+def test_the_bundled_model_writes_what_transformers_writes():
+    """On prompts of the committed data; transformers in one padded batch, as lm-evaluation-harness runs it."""
+    suite = load_suite("local")
+    base = load_base(load_model("smollm2-135m").model_copy(update={"weights": "fp32"}))
+    examples = [example for split in suite.splits for example in read_examples(COMMITTED / "data" / "s101" / f"{split.name}.jsonl")[:3]]
+    prompts = [ARMS["program_stack"].prompt(example) for example in examples]
+    rows = [base.tokens(prompt) for prompt in prompts]
+    width = max(map(len, rows))
+    with torch.inference_mode():
+        output = base.model.generate(
+            input_ids=torch.tensor([[base.eos] * (width - len(row)) + row for row in rows]),
+            attention_mask=torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows]),
+            max_new_tokens=32, do_sample=False, eos_token_id=list(base.stops), pad_token_id=base.eos,
+        )  # fmt: skip
+    reference = base.tokenizer.batch_decode(output[:, width:], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    made = written(base, [Request(prompt, 32) for prompt in prompts], batch_size=8)
+    assert len(prompts) == 24
+    assert [text for text, _, _ in made] == reference

@@ -13,6 +13,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from ..models import Base
 from . import Matcher, Request, Text
 from .slots import Slots, bytes_a_token, free_bytes
@@ -105,6 +107,7 @@ class HfEngine:
             slots.share(length)
         return length
 
+    @torch.inference_mode()
     def _step(self, running: list[Row], slots: Slots) -> None:
         """Run what is not cached yet, and give every row its next token and what the constraint then forces."""
         logits = slots.run([row.ids[row.cached :] for row in running], [row.cached for row in running])

@@ -242,6 +242,7 @@ def _sandwich(bread: np.ndarray, scores: np.ndarray, clusters: np.ndarray) -> tu
     if number < 2:
         return None
     sums = np.column_stack([np.bincount(clusters, column, number) for column in scores.T])
+    sums -= sums.mean(axis=0)  # zero but for the penalty's share of the score
     return bread @ sums.T @ sums @ bread * number / (number - 1) * (n - 1) / (n - k), number
 
 

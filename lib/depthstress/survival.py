@@ -97,7 +97,7 @@ def by_value(details: pd.DataFrame, lenient: bool = False) -> pd.DataFrame:
     need(details, ["target", "generated", "length"], may_be_empty=["first_divergence"])
     apart = (details["length"] != "") & details["first_divergence"].notna()  # the same instructions have the same values
     pairs = list(zip(details.loc[apart, "target"], details.loc[apart, "generated"]))
-    gold = {target: execute(parse(target), lenient).states for target, _ in pairs}
+    gold = {target: execute(parse(target), lenient).states for target in details.loc[apart, "target"].unique()}
     found = {pair: _diverged(gold[pair[0]], pair[1], lenient) for pair in dict.fromkeys(pairs)}
     diverged = details["first_divergence"].astype(float)
     diverged[apart] = [found[pair] for pair in pairs]

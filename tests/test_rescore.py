@@ -15,6 +15,13 @@ def test_all_rows_and_the_whole_summary_agree(published, capsys):
     assert "32 of 32 rows equal to the printed digit" in printed
     assert "strict reader: 1 program(s) scored otherwise" in printed
     assert "PUSH beta:6" in printed
+    for line in (
+        "standard 2 87.1% (147) 9.1% (33) +78.0",
+        "held out all 52.5% (423) 7.7% (117)",
+        "coverage an opcode never trained, against all trained 0.0171 (0.00875 to 0.0333)",
+        "eval_comp_d6 +6.7, p 1 +5.0, p 1 +63.3, p 3.5e-10",
+    ):
+        assert line in " ".join(printed.split())
 
 
 def test_a_changed_score_and_a_changed_summary_are_found(published, tmp_path, capsys):

@@ -40,7 +40,8 @@ def what_costs_what(
 
     factors: columns. depth enters as log2; coverage and template_shift as in `NAMED`; any other (decoding, arm, family)
     has a contrast for each value against its first in order (decoding: against "free"). decoding may be missing.
-    interactions: pairs of factors; their odds ratio is a ratio of odds ratios, and they have no points of their own.
+    interactions: pairs of factors; their odds ratio is a ratio of odds ratios, and they have no points of their own. The
+    odds ratio of a factor in an interaction is the one at the other's reference (of depth: depth 1).
 
     Columns: factor, contrast, odds_ratio; low, high and p clustered by task; low_seeds, high_seeds and p_seeds clustered by
     seed; points (percentage points), points_low, points_high (by task); n, tasks, seeds; estimated.
@@ -50,7 +51,7 @@ def what_costs_what(
     Biometrika 73, with independence as working correlation; Cameron & Miller, 2015, J. Human Resources 50, sections II
     and VI.A). Rows of a seed share adapters as well, but five seeds are too few for that sandwich (section VI: it rejects
     too often), though t helps where all seeds have the same tasks (Ibragimov & Muller, 2010, J. Bus. Econ. Stat. 28). So
-    both are shown; where they disagree, trust the wider.
+    both are shown; where they disagree, trust the wider. With one seed, or seeds that are all alike, the latter is missing.
 
     points: the mean predicted probability with every row at the contrast, less that with every row at its reference
     (marginal standardisation with the delta method: Muller & MacLehose, 2014, Int. J. Epidemiol. 43); for depth, a
@@ -103,8 +104,9 @@ def _terms(details: pd.DataFrame, factors: Sequence[str]) -> list[_Term]:
             continue
         values = sorted(details[factor].unique())
         reference = _reference(details, factor)
-        others = [value for value in values if value != reference] or [f"none but {reference}"]
-        terms += [_Term(factor, f"{value}, against {reference}", ((factor, value),)) for value in others]
+        terms += [_Term(factor, f"{value}, against {reference}", ((factor, value),)) for value in values if value != reference]
+        if len(values) == 1:
+            terms.append(_Term(factor, f"{reference} alone", ((factor, reference),)))
     return terms
 
 
@@ -240,13 +242,14 @@ def _sandwich(bread: np.ndarray, scores: np.ndarray, clusters: np.ndarray) -> tu
     if number < 2:
         return None
     sums = np.column_stack([np.bincount(clusters, column, number) for column in scores.T])
+    sums -= sums.mean(axis=0)  # zero but for the penalty's share of the score
     return bread @ sums.T @ sums @ bread * number / (number - 1) * (n - 1) / (n - k), number
 
 
 def _wald(estimate: float, covariance: tuple[np.ndarray, int] | None, k: int, suffix: str) -> dict:
-    if covariance is None:
+    error, freedom = (np.sqrt(covariance[0][k, k]), covariance[1] - 1) if covariance else (0, 0)
+    if error < 1e-9:  # one cluster, or all alike: nothing to tell the variance from
         return {}
-    error, freedom = np.sqrt(covariance[0][k, k]), covariance[1] - 1
     reach = stats.t.ppf(0.5 + LEVEL / 2, freedom) * error
     p = 2 * stats.t.sf(abs(estimate) / error, freedom)
     return {f"low{suffix}": np.exp(estimate - reach), f"high{suffix}": np.exp(estimate + reach), f"p{suffix}": p}

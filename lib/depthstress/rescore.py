@@ -13,8 +13,9 @@ from pathlib import Path
 import pandas as pd
 
 from .formats import ARMS
+from .plain import statistics_text
 from .scoring import score
-from .tables import coverage, metrics, summary
+from .tables import metrics, summary
 from .tasks import trainable
 
 SCORES = ("exec_correct", "final_correct", "valid_exec", "exact_program", "has_final", "failure_type")
@@ -96,19 +97,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"strict reader: {strict_differ.sum()} program(s) scored otherwise")
     for row in strict[strict_differ].itertuples(index=False):
         print(f"  {row.arm}, seed {row.seed}, {row.example_id}: {row.generated!r}: {row.exec_error}")
-    print("\nExecuted accuracy by whether every opcode was trainable at depth 1 (procedure arms, lenient reader):")
-    print(coverage_text(coverage(lenient)))
+    print(f"\nStatistics (lenient reader; an opcode counts as trained where a task of depth 1 can have it)\n\n{statistics_text(lenient)}")
     return 0 if not rows_differ.any() and agree == len(compared) else 1
-
-
-def coverage_text(table: pd.DataFrame) -> str:
-    """The coverage table as plain text."""
-    shown = table.assign(
-        every_opcode_trained=table["every_opcode_trained"].map({1: "yes", 0: "no"}),
-        exec_accuracy=table["exec_accuracy"].map("{:.1%}".format),
-        interval=[f"{low:.0%} to {high:.0%}" for low, high in zip(table["low"], table["high"])],
-    )
-    return shown.drop(columns=["low", "high"]).to_string(index=False)
 
 
 def _published_table(details: pd.DataFrame) -> str:

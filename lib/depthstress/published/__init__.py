@@ -3,8 +3,8 @@
 Source: "Qwen Trace Procedure Depth Stress", Eric Florenzano, 2026-06-26, repository
 `ericflo/small-model-experimentation`, commit `ebba8bfe`, folder
 `experiments/qwen_trace_procedure_depth_stress/runs/main_v1`, Apache License 2.0. `summary.csv` holds rows of its
-`summary_by_arm.csv` (suite main, rounded to 6 digits); `coverage.csv` is computed from its 1,920 generations by
-`depthstress.rescore`, which prints it.
+`summary_by_arm.csv` (suite main, rounded to 6 digits); `coverage.csv` is `tables.coverage` of its 1,920
+generations as `depthstress.rescore` scores them.
 """
 
 from __future__ import annotations

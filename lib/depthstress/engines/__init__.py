@@ -33,12 +33,17 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt to go on with, for `max_new_tokens` at most; the text ends once it contains `stop`, which is kept."""
+    """A prompt to go on with, for `max_new_tokens` at most; the text ends once it contains `stop`, which is kept.
+
+    temperature: 0 for the likeliest token each time; above, tokens are drawn, the same ones for the same `seed`.
+    """
 
     prompt: str
     max_new_tokens: int
     constraint: Constraint | None = None
     stop: str | None = None
+    temperature: float = 0.0
+    seed: int = 0
 
 
 @dataclass(frozen=True)

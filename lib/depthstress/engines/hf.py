@@ -35,6 +35,14 @@ class Row:
     cached: int = 0
     end: str | None = None
 
+    def __post_init__(self) -> None:
+        self.random = torch.Generator().manual_seed(self.request.seed) if self.request.temperature else None
+
+    def drawn(self, logits: torch.Tensor) -> int:
+        """A token drawn at the request's temperature, from the row's own random stream."""
+        chances = (logits.float() / self.request.temperature).softmax(dim=-1).cpu()
+        return int(torch.multinomial(chances, 1, generator=self.random))
+
     @property
     def written(self) -> list[int]:
         return self.ids[self.prompt :]
@@ -117,6 +125,9 @@ class HfEngine:
         for n in constrained:
             running[n].matcher.allow(logits[n])
         tokens = logits.argmax(dim=-1)
+        for n, row in enumerate(running):
+            if row.request.temperature:
+                tokens[n] = row.drawn(logits[n])
         if constrained and logits.gather(1, tokens[:, None])[constrained].isneginf().any():
             raise ValueError("a constraint allows no token at all, not even an end token")
         for row, token in zip(running, tokens.tolist()):

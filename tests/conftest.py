@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from depthstress.arms import Arm
 from depthstress.runs import Run
 from depthstress.suites import ROOT, load_model, load_suite
 
@@ -34,7 +35,7 @@ def small_run(tmp_path) -> Run:
     suite = load_suite("smoke")
     train = suite.train.model_copy(update={"examples": 12, "updates": 5, "batch_size": 3, "checkpoint_every": 2, "lr": 5e-3})
     suite = suite.model_copy(update={
-        "arms": ["answer_only", "program_stack"], "train": train, "splits": suite.splits[:2],
+        "arms": [Arm.model_validate(name) for name in ("answer_only", "program_stack")], "train": train, "splits": suite.splits[:2],
         "evaluation": suite.evaluation.model_copy(update={"batch_size": 5, "max_new_tokens": 8}),
     })  # fmt: skip
     model = load_model("smollm2-135m").model_copy(update={"weights": "fp32"})

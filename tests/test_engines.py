@@ -10,7 +10,7 @@ from conftest import COMMITTED
 from depthstress.engines import Request
 from depthstress.engines.hf import HfEngine
 from depthstress.engines.merge import merged
-from depthstress.formats import ARMS
+from depthstress.formats import FORMATS
 from depthstress.models import load_base
 from depthstress.runs import read_examples
 from depthstress.suites import load_model, load_suite
@@ -292,7 +292,7 @@ def test_the_bundled_model_writes_what_transformers_writes():
     suite = load_suite("local")
     base = load_base(load_model("smollm2-135m").model_copy(update={"weights": "fp32"}))
     examples = [example for split in suite.splits for example in read_examples(COMMITTED / "data" / "s101" / f"{split.name}.jsonl")[:3]]
-    prompts = [ARMS["program_stack"].prompt(example) for example in examples]
+    prompts = [FORMATS["program_stack"].prompt(example) for example in examples]
     rows = [base.tokens(prompt) for prompt in prompts]
     width = max(map(len, rows))
     with torch.inference_mode():

@@ -9,7 +9,7 @@ from depthstress.analysis import PARTIAL, analyse, checked_texts, load_tables, r
 from depthstress.data import make_data
 from depthstress.engines import Text
 from depthstress.engines.hf import HfEngine
-from depthstress.generation import GROUP, evaluate_adapters, groups
+from depthstress.generation import GROUP, evaluate_arms, groups
 from depthstress.inputs import generation_inputs
 from depthstress.runs import Run
 from depthstress.training import train_adapters
@@ -38,7 +38,7 @@ def generated(run):
 
 
 def test_stopped_and_continued_gives_the_same_bytes(ready, tiny_base, monkeypatch):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     first = generated(ready)
     assert set(first) == {"answer_only-s101", "program_stack-s101"}
     shutil.rmtree(ready.folder / "generations")
@@ -52,52 +52,52 @@ def test_stopped_and_continued_gives_the_same_bytes(ready, tiny_base, monkeypatc
 
     monkeypatch.setattr(HfEngine, "generate", stopping)
     with pytest.raises(KeyboardInterrupt):
-        evaluate_adapters(ready, tiny_base)
+        evaluate_arms(ready, tiny_base)
     monkeypatch.setattr(HfEngine, "generate", real)
     partial = ready.generations("answer_only", 101).folder / PARTIAL
     assert len(partial.read_text().splitlines()) == GROUP
     with partial.open("a") as file:
         file.write('{"example_id": "eval_indist')  # torn by a kill in the middle of a line
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     assert generated(ready) == first
     assert not partial.exists()
 
 
 def test_what_is_done_is_not_generated_again(ready, tiny_base, monkeypatch):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     monkeypatch.setattr(HfEngine, "generate", None)
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
 
 
 def test_generations_without_a_marker_are_not_taken_for_ours(ready, tiny_base):
     """As in a fresh clone, which has the committed texts of another machine's adapters but no markers."""
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     first = generated(ready)
     for folder in (ready.folder / "generations").iterdir():
         (folder / "done.json").unlink()
         texts = (folder / "generations.jsonl").read_text()
         (folder / "generations.jsonl").write_text(texts.replace('"text": "', '"text": "SOMEBODY ELSE\'S '))
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     assert generated(ready) == first
 
 
 def test_a_limit_leaves_the_rest_for_later(ready, tiny_base, monkeypatch):
-    evaluate_adapters(ready, tiny_base, limit=2)
+    evaluate_arms(ready, tiny_base, limit=2)
     assert len(read_rows(ready.generations(ARM, 101).folder)) == 4
     tables = analyse(ready)
     assert list(tables.completeness["generations"]) == [4, 4]
     assert list(tables.completeness["expected"]) == [12, 12]
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     limited = generated(ready)
     shutil.rmtree(ready.folder / "generations")
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     assert generated(ready) == limited
 
 
 def test_the_published_models_architecture_goes_the_same_way(small_run, tiny_qwen3):
     make_data(small_run, 101)
     train_adapters(small_run, tiny_qwen3)
-    evaluate_adapters(small_run, tiny_qwen3)
+    evaluate_arms(small_run, tiny_qwen3)
     tables = analyse(small_run)
     assert len(tables.details) == 24
     assert tables.training_log.groupby("arm")["loss"].last().lt(tables.training_log.groupby("arm")["loss"].first()).all()
@@ -106,26 +106,26 @@ def test_the_published_models_architecture_goes_the_same_way(small_run, tiny_qwe
 def test_a_missing_adapter_names_the_command(small_run, tiny_base):
     make_data(small_run, 101)
     with pytest.raises(MissingInput, match="(?s)no adapter for answer_only, seed 101: .*missing.*papermill 02_train.ipynb -p suite smoke"):
-        evaluate_adapters(small_run, tiny_base)
+        evaluate_arms(small_run, tiny_base)
 
 
 def test_a_changed_adapter_makes_generations_stale(ready, tiny_base):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     before = generation_inputs(ready, ARM, 101)
     ready.suite = ready.suite.model_copy(update={"evaluation": ready.suite.evaluation.model_copy(update={"max_new_tokens": 9})})
     assert generation_inputs(ready, ARM, 101) != before
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     assert (ready.folder / "stale" / "generations-program_stack-s101-1").exists()
 
 
 def test_a_damaged_adapter_is_not_used(ready, tiny_base):
     (ready.adapter(ARM, 101).folder / "adapter_model.safetensors").write_bytes(b"")
     with pytest.raises(MissingInput, match="adapter_model.safetensors was changed"):
-        evaluate_adapters(ready, tiny_base)
+        evaluate_arms(ready, tiny_base)
 
 
 def test_tables_read_back_as_they_were_written(ready, tiny_base):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     made, read = analyse(ready), load_tables(ready)
     for name in ("metrics", "summary", "coverage", "training_log", "checkpoints", "completeness"):
         assert list(getattr(read, name)) == list(getattr(made, name)), name
@@ -135,7 +135,7 @@ def test_tables_read_back_as_they_were_written(ready, tiny_base):
 
 
 def test_a_generation_of_another_prompt_is_refused(ready, tiny_base):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     texts = checked_texts(ready)
     texts[ARM, 101][3]["prompt_sha256"] = "0" * 64
     with pytest.raises(ValueError, match=f"the generation of {texts[ARM, 101][3]['example_id']} was made from another prompt"):
@@ -143,7 +143,7 @@ def test_a_generation_of_another_prompt_is_refused(ready, tiny_base):
 
 
 def test_generations_that_are_damaged_unmarked_or_of_other_settings_are_not_analysed(ready, tiny_base):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     analyse(ready)
     path = ready.generations(ARM, 101).folder / "generations.jsonl"
     content = path.read_text()
@@ -166,7 +166,7 @@ def test_generations_that_are_damaged_unmarked_or_of_other_settings_are_not_anal
 
 
 def test_an_analysis_that_was_edited_is_not_reported(ready, tiny_base):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     analyse(ready)
     path = ready.folder / "analysis" / "summary.csv"
     path.write_text(path.read_text().replace("0.0", "0.9"))
@@ -175,7 +175,7 @@ def test_an_analysis_that_was_edited_is_not_reported(ready, tiny_base):
 
 
 def test_a_part_of_a_run_says_what_is_missing(ready, tiny_base):
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     part = Run(ready.suite, ready.model, arms=[ARM], outputs=ready.folder.parent)
     analyse(part)
     tables = load_tables(ready)
@@ -186,7 +186,7 @@ def test_a_part_of_a_run_says_what_is_missing(ready, tiny_base):
 @pytest.mark.parametrize("odd", ["PUSH 1\rPUSH 2", 'quote " comma , line\nbreak', "NA", "007", "", "\u2028", "=1+1", "\0"])
 def test_odd_texts_survive_the_tables(ready, tiny_base, monkeypatch, odd):
     monkeypatch.setattr(HfEngine, "generate", lambda self, requests: ((n, Text(odd, "eos", 1)) for n in range(len(requests))))
-    evaluate_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
     analyse(ready)
     assert list(load_tables(ready).details["generated"]) == [odd] * 24
 

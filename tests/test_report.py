@@ -6,15 +6,25 @@ import pandas as pd
 import pytest
 
 from depthstress.analysis import Tables
+from depthstress.composition import costs_table, paired_table, survival_table
 from depthstress.data import make_data
 from depthstress.files import write_json
-from depthstress.formats import ARMS
 from depthstress.report import Page, sections
 from depthstress.report.findings import findings, reworded_by_depth, save_figure, training_curves, written_against_executed
 from depthstress.report.html import MAX_SHOWN, inert, table
+from depthstress.runs import Run
 from depthstress.tables import coverage, detail, metrics, summary
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)> \x1b[31mred \u202eabc \0 =cmd|"/c calc" $x^2$ ' + "y" * 100_000
+
+
+PUBLISHED_ARMS = ["answer_only", "trace_stack_final", "trace_stack_no_final", "program_stack"]
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+    """The published arms of suite smoke, in a temporary folder."""
+    return Run("smoke", arms=PUBLISHED_ARMS, outputs=tmp_path / "outputs")
 
 
 def tables(run, right, text=None) -> Tables:
@@ -26,17 +36,24 @@ def tables(run, right, text=None) -> Tables:
             examples = run.examples(split.name, 101)
             hits = round(right(arm, split) * len(examples))
             for n, example in enumerate(examples):
-                written = ARMS[arm].target(example) if n < hits else text or "NOTHING"
+                written = run.arm(arm).written.target(example) if n < hits else text or "NOTHING"
                 generation = {"arm": arm, "text": written, "end": "eos", "new_tokens": 9, "prompt_sha256": "0"}
-                rows.append(detail({"suite": "smoke", "run": "smoke"}, example, generation, {"PUSH", "ADD", "SUB", "MUL"}))
+                rows.append(detail({"suite": "smoke", "run": "smoke"}, run.arm(arm), example, generation, {"PUSH", "ADD", "SUB", "MUL"}))
     details = pd.DataFrame(rows)
     by_cell = metrics(details)
     log = pd.DataFrame(
-        [{"arm": arm, "seed": 101, "step": n, "loss": 1 / n, "target_tokens": 9, "lr": 0.1} for arm in run.arms for n in (1, 2)]
+        [
+            {"adapter": arm, "title": run.arm(arm).taught, "format": run.arm(arm).format, "training": run.arm(arm).training, "seed": 101, "step": n, "loss": 1 / n, "target_tokens": 9, "lr": 0.1}
+            for arm in run.arms
+            if run.arm(arm).adapter
+            for n in (1, 2)
+        ]
     )
     complete = pd.DataFrame([{"arm": arm, "seed": 101, "generations": 24, "expected": 24} for arm in run.arms])
-    empty = pd.DataFrame(columns=["arm", "seed", "adapter", "updates", "last_loss", "bytes", "sha256"])
-    return Tables(details, by_cell, summary(by_cell), coverage(details), log, empty, complete)
+    empty = pd.DataFrame(columns=["adapter", "title", "seed", "folder", "updates", "last_loss", "bytes", "sha256"])
+    return Tables(
+        details, by_cell, summary(by_cell), coverage(details), paired_table(details), survival_table(details), costs_table(details), log, empty, complete
+    )
 
 
 def build(run, data) -> Page:
@@ -48,7 +65,7 @@ def build(run, data) -> Page:
     for finding in findings(run, data):
         page.figure(finding)
     sections.coverage_section(page, run, data)
-    page.table(sections.full_table(data), "Full table")
+    page.table(sections.full_table(run, data), "Full table")
     page.table(sections.wrong_generations(data), "Wrong generations", raw=("written", "target"))
     sections.limits(page, run, data)
     sections.provenance(page, run, data)
@@ -132,7 +149,7 @@ def test_an_arm_that_rises_is_not_counted_as_lost(run):
 def test_published_numbers_stand_only_beside_the_same_split(run):
     shallow = run.suite.splits[1].model_copy(update={"depth": 3})
     run.suite = run.suite.model_copy(update={"splits": [run.suite.splits[0], shallow]})
-    table = sections.beside_published(tables(run, always(1.0))).set_index(["arm", "split"])
+    table = sections.beside_published(run, tables(run, always(1.0))).set_index(["arm", "split"])
     assert table.loc[("Program", "eval_indist_d1"), "published"] == "98.3%"
     assert table.loc[("Program", "eval_comp_d2"), "published"] == "–"
 

@@ -25,9 +25,9 @@ def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
 
 
 def test_the_summary_follows_from_the_generations(run):
-    texts = {key: read_rows(run.generations(*key).folder) for key in run.adapters}
+    texts = {key: read_rows(run.generations(*key).folder) for key in run.evaluations}
     details = score_texts(run, texts, lambda split, seed: read_examples(run.data(seed).folder / f"{split}.jsonl"))
-    assert len(details) == len(run.adapters) * len(run.suite.splits) * run.suite.evaluation.per_split
+    assert len(details) == len(run.evaluations) * len(run.suite.splits) * run.suite.evaluation.per_split
     committed = read_tables(run)
     same(metrics(details), committed.metrics)
     same(summary(metrics(details)), committed.summary)

@@ -150,7 +150,7 @@ def test_data_is_the_same_bytes_again(run, tmp_path):
     assert not make_data(run, 101)
     make_data(other, 101)
     files = [path.name for path in run.data(101).files()]
-    assert files == sorted([*(f"{s.name}.jsonl" for s in run.suite.splits), "train.jsonl"])
+    assert files == sorted([*(f"{s.name}.jsonl" for s in run.suite.splits), "train.jsonl", "train-full.jsonl"])
     for name in files:
         assert (run.data(101).folder / name).read_bytes() == (other.data(101).folder / name).read_bytes()
     assert run.data(101).is_done(data_inputs(run, 101))

@@ -9,7 +9,7 @@ from depthstress.tables import coverage, metrics, rate_of, summary
 def details(**changes) -> pd.DataFrame:
     """Two seeds of two generations in one cell; seed 1 has one right, seed 2 both."""
     base = {
-        "suite": "s", "run": "r", "arm": "program_stack", "trained": 1, "split": "eval_comp_d2", "depth": 2, "template_shift": 0, "coverage": 1,
+        "suite": "s", "run": "r", "arm": "program_stack", "format": "program_stack", "trained": 1, "split": "eval_comp_d2", "depth": 2, "template_shift": 0, "coverage": 1,
         "exec_correct": 0, "valid_exec": 0, "final_correct": 0, "has_final": 0, "exact_program": 0, "several_finals": 0, "end": "eos",
         "new_tokens": 10, "prefix_accuracy": 0.5, "length": "under", "failure_type": "invalid_or_unexecutable",
     }  # fmt: skip

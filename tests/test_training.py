@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 
 from depthstress import packing
 from depthstress.data import make_data
-from depthstress.formats import ARMS
-from depthstress.inputs import TRAIN, adapter_inputs
+from depthstress.inputs import adapter_inputs, training_rows
 from depthstress.lora import FusedLora
 from depthstress.models import load_base, new_adapter, trained_adapter
 from depthstress.packing import packed_attention
@@ -43,10 +42,18 @@ def ready(small_run):
     return small_run
 
 
+def texts(run, arm):
+    return training_rows(run, run.arm(arm), 101)
+
+
 def trained(run, base):
     with Progress("t", 5, "updates") as progress:
         train_adapter(run, base, ARM, 101, progress)
     return run.adapter(ARM, 101).folder
+
+
+def row(prompt, target):
+    return Row(prompt, target, (False,) * len(target))
 
 
 class Stopped(BaseException):
@@ -54,11 +61,11 @@ class Stopped(BaseException):
 
 
 def test_labels_are_the_target_and_its_end_alone(tiny_base):
-    rows = [Row([5, 6, 7], [8, tiny_base.eos]), Row([5], [9, 10, 11, tiny_base.eos])]
+    rows = [row([5, 6, 7], [8, tiny_base.eos]), row([5], [9, 10, 11, tiny_base.eos])]
     batch = collate(rows, tiny_base.eos, torch.device("cpu"))
     assert batch["input_ids"].tolist() == [[5, 6, 7, 8, tiny_base.eos], [5, 9, 10, 11, tiny_base.eos]]
     assert batch["labels"].tolist() == [[IGNORED, IGNORED, 8, tiny_base.eos, IGNORED], [9, 10, 11, tiny_base.eos, IGNORED]]
-    padded = collate([Row([5], [tiny_base.eos]), rows[1]], tiny_base.eos, torch.device("cpu"))
+    padded = collate([row([5], [tiny_base.eos]), rows[1]], tiny_base.eos, torch.device("cpu"))
     assert padded["attention_mask"].tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 1, 1]]
     assert padded["labels"][0].tolist() == [tiny_base.eos] + [IGNORED] * 4  # the end is learned although it is the padding too
 
@@ -116,13 +123,13 @@ def assert_same(one, other):
 @pytest.mark.parametrize("loss, size", [(packed_loss, None), (packed_loss, 1), (packed_loss, 4), (plain_loss, None)])
 def test_loss_and_gradients_are_those_of_the_plain_forward_pass(ready, request, kind, loss, size):
     base = request.getfixturevalue(kind)
-    rows = encode(base, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
+    rows = encode(base, texts(ready, ARM)[:8], 448)
     assert len({len(row) for row in rows}) > 4
     assert_same(plain(base, rows), ours(base, rows, loss, size))
 
 
 def test_attention_by_the_kernel_is_the_same(ready, tiny_base, monkeypatch):
-    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
+    rows = encode(tiny_base, texts(ready, ARM)[:8], 448)
     monkeypatch.setattr(packing, "EXPLICIT", 0)
     assert_same(plain(tiny_base, rows), ours(tiny_base, rows, packed_loss))
 
@@ -131,14 +138,14 @@ def test_attention_by_the_kernel_is_the_same(ready, tiny_base, monkeypatch):
 @pytest.mark.parametrize("arm", ["program_stack", "trace_stack_final"])
 def test_loss_and_gradients_on_the_bundled_model(ready, arm):
     base = load_base(load_model("smollm2-135m"))
-    rows = encode(base, ARMS[arm], ready.examples(TRAIN, 101)[:8], 448)
+    rows = encode(base, texts(ready, arm)[:8], 448)
     reference = plain(base, rows)
     assert_same(reference, ours(base, rows, packed_loss))
     assert_same(reference, ours(base, rows, packed_loss, 3))
 
 
 def test_gradient_accumulation_is_the_same_as_one_batch(ready, tiny_base):
-    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
+    rows = encode(tiny_base, texts(ready, ARM)[:8], 448)
     losses = []
     for size in (8, 1):
         with new_adapter(tiny_base, ready.suite.train.lora, 3) as model:
@@ -149,7 +156,7 @@ def test_gradient_accumulation_is_the_same_as_one_batch(ready, tiny_base):
 
 
 def test_dropout_trains_on_pefts_own_layers(ready, tiny_base):
-    rows = encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101)[:3], 448)
+    rows = encode(tiny_base, texts(ready, ARM)[:3], 448)
     losses = {}
     for dropout in (0.0, 0.5):
         lora = ready.suite.train.lora.model_copy(update={"dropout": dropout})
@@ -163,7 +170,7 @@ def test_dropout_trains_on_pefts_own_layers(ready, tiny_base):
 
 
 def test_activations_computed_again_give_the_same_gradients(ready, tiny_qwen3, monkeypatch):
-    rows = encode(tiny_qwen3, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
+    rows = encode(tiny_qwen3, texts(ready, ARM)[:8], 448)
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda: (1000, 1000))
     tiny_qwen3.device = torch.device("cuda")  # as far as the rule goes
     results = []
@@ -189,7 +196,7 @@ def test_rows_are_seen_in_whole_shuffled_passes():
 
 def test_a_row_that_is_too_long_names_its_example(ready, tiny_base):
     with pytest.raises(ValueError, match=r"train-s101-00000-string has \d+ tokens for arm program_stack; train.max_length is 20"):
-        encode(tiny_base, ARMS[ARM], ready.examples(TRAIN, 101), 20)
+        encode(tiny_base, texts(ready, ARM), 20)
 
 
 def test_the_same_run_gives_the_same_bytes(ready, tiny_base, tmp_path):

@@ -71,9 +71,16 @@ def what_costs_what(
     reasons = _unestimable(details, terms, y)
     kept = [term for term in terms if term not in reasons]
     counts = {"n": len(details), "tasks": details.groupby(TASK).ngroups, "seeds": details["seed"].nunique()}
-    rows = dict(zip(kept, _rows(details, kept, y))) if kept else {}
+    try:
+        rows = dict(zip(kept, _rows(details, kept, y))) if kept else {}
+    except DoesNotSettle:
+        rows, reasons = {}, dict.fromkeys(terms, "no: the model does not settle on these rows")
     table = [{"factor": t.factor, "contrast": t.contrast, **rows.get(t, {"estimated": reasons.get(t)}), **counts} for t in terms]
     return pd.DataFrame(table, columns=COLUMNS)
+
+
+class DoesNotSettle(ValueError):
+    """Newton's method finds no maximum of the penalised likelihood."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,7 @@ def firth(
     """Coefficients and Fisher information of the penalised logistic likelihood, `penalised_likelihood`.
 
     x: patterns x coefficients; hits of sizes rows were right at each pattern. fixed: a coefficient held at a value, for
-    a profile. Newton's method on the modified score, with halved steps. Raises ValueError where it does not settle.
+    a profile. Newton's method on the modified score, with halved steps. Raises DoesNotSettle.
     """
     beta = np.zeros(x.shape[1]) if start is None else start.copy()
     free = np.arange(x.shape[1])
@@ -195,7 +202,7 @@ def firth(
         else:
             return beta, information
         beta, (value, information) = beta + step, new
-    raise ValueError("the logistic model does not settle; give it fewer factors")
+    raise DoesNotSettle("the logistic model does not settle; give it fewer factors")
 
 
 def penalised_likelihood(x: np.ndarray, hits: np.ndarray, sizes: np.ndarray, beta: np.ndarray) -> tuple[float, np.ndarray]:

@@ -62,7 +62,7 @@ def answer_grammar() -> str:
 
 
 def arm_grammar(arm: str, least: int = 0, most: int | None = None, keys: Keys = None) -> str:
-    """The grammar of what an arm of `formats.ARMS` asks for; see `program_grammar`. Raises ValueError for another arm."""
+    """The grammar of what a format of `formats.FORMATS` asks for; see `program_grammar`. Raises ValueError for another arm."""
     match arm:
         case "answer_only":
             return answer_grammar()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from .formats import ARMS
+from .arms import Arm
+from .formats import FORMATS
 from .plain import statistics_text
 from .scoring import score
 from .tables import metrics, summary
@@ -32,7 +33,7 @@ def read_published(folder: Path, name: str) -> pd.DataFrame:
 
 def rescored(details: pd.DataFrame, lenient: bool) -> pd.DataFrame:
     """The details with our scores in place of the published ones."""
-    scores = [score(ARMS[row.arm].reads_program, row.generated, row.answer, row.target, lenient) for row in details.itertuples(index=False)]
+    scores = [score(FORMATS[row.arm].reads_program, row.generated, row.answer, row.target, lenient) for row in details.itertuples(index=False)]
     ours = pd.DataFrame([asdict(s) for s in scores], index=details.index)
     ours = ours.astype({column: int for column in ours if ours[column].dtype == bool})
     kept = details.drop(columns=[column for column in details if column in ours])
@@ -41,9 +42,19 @@ def rescored(details: pd.DataFrame, lenient: bool) -> pd.DataFrame:
         seed=details["seed"].astype(int),
         depth=details["depth"].astype(int),
         template_shift=details["split"].str.contains("template").astype(int),
+        **_factors(details["arm"]),
         coverage=[int(covered.issuperset(operations.split())) for operations in details["gold_ops"]],
     )
     return pd.concat([kept, ours], axis=1)
+
+
+def _factors(names: pd.Series) -> dict[str, list]:
+    """The factors of the published arms, as `tables.detail` has them."""
+    arms = [Arm.model_validate(name) for name in names]
+    return {
+        "title": [arm.shown for arm in arms], "format": [arm.format for arm in arms], "writer": [arm.writer for arm in arms],
+        "training": [arm.training for arm in arms], "decoding": [arm.decoded for arm in arms],
+    }  # fmt: skip
 
 
 def differing(published: pd.DataFrame, ours: pd.DataFrame) -> pd.Series:

@@ -42,20 +42,32 @@ def small_run(tmp_path) -> Run:
     return Run(suite, model, outputs=tmp_path / "outputs")
 
 
-def tiny(settings, config_class, model_class):
-    """A model of two layers with random weights and a byte tokenizer, as `models.load_base` would return it."""
-    import torch
+def byte_tokenizer():
+    """A tokenizer with a token for every byte and an end token."""
     from tokenizers import Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
     from transformers import PreTrainedTokenizerFast
-
-    from depthstress.models import Base
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(BPE({letter: n for n, letter in enumerate([*letters, "<end>"])}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>")
+
+
+@pytest.fixture(scope="session", name="byte_tokenizer")
+def byte_tokenizer_fixture():
+    """The tokenizer of the tiny models."""
+    return byte_tokenizer()
+
+
+def tiny(settings, config_class, model_class):
+    """A model of two layers with random weights and a byte tokenizer, as `models.load_base` would return it."""
+    import torch
+
+    from depthstress.models import Base
+
+    tokenizer = byte_tokenizer()
     torch.manual_seed(0)
     config = config_class(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, head_dim=8,

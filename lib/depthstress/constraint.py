@@ -25,7 +25,7 @@ class Constraint:
 
     vocab_size: the length of a row of logits, which may exceed the tokenizer's (padded embeddings; those tokens are never legal).
     stops: the tokens that end a text; legal where the grammar may end.
-    Compiled once for the same text, tokenizer and stops. Raises ValueError for a grammar that does not compile or derives nothing, and for a
+    Compiled once for the same text, tokenizer and stops. Raises ValueError for a grammar that does not compile, and for a
     tokenizer that is not one of transformers' fast ones.
     """
 
@@ -87,8 +87,8 @@ def _error(matcher: llguidance.LLMatcher) -> str:
 def _compiled(grammar: str, tokenizer, vocab_size: int, stops: tuple[int, ...]) -> llguidance.LLMatcher:
     text = llguidance.grammar_from("gbnf", grammar)  # a ValueError says where it is no GBNF
     matcher = llguidance.LLMatcher(_vocabulary(tokenizer, vocab_size, stops), text, log_level=0)
-    if matcher.is_error() or (matcher.is_stopped() and not matcher.is_accepting()):
-        raise ValueError(f"the grammar does not compile, or derives nothing: {_error(matcher)}")
+    if matcher.is_error():
+        raise ValueError(f"the grammar does not compile: {_error(matcher)}")
     return matcher
 
 

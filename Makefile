@@ -1,13 +1,15 @@
 # make study [SUITE=main]   set up, run a suite, print the report's path
 # make test                 set up, run all tests
 # make lab                  set up, open JupyterLab on the notebooks
+# make bench [QUICK=1]      measure beside TRL, lm-evaluation-harness and the published recipe (ONLY=train,eval: parts)
 
 PYTHON ?= python3
 SUITE ?= local
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH := .venv-bench
 
-.PHONY: study test test-fast lab rescore lint lock clean
+.PHONY: study test test-fast lab bench rescore lint lock clean
 
 study: $(READY)
 	@$(BIN)/python -m depthstress.study $(SUITE)
@@ -24,6 +26,9 @@ lab: $(READY)
 rescore: $(READY)
 	@$(BIN)/python -m depthstress.rescore $(DIR)
 
+bench: $(BENCH)/.ready
+	@$(BENCH)/bin/python -m benchmarks.run --python $(BIN)/python $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -36,13 +41,22 @@ $(READY): pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
 
+# The peers, in an environment on top of .venv, so that the study's own stays as it is.
+PACKAGES = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+$(BENCH)/.ready: $(READY)
+	@echo "setting up $(BENCH) (once, some minutes)"
+	@$(BIN)/python -m venv $(BENCH)
+	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(BENCH)/bin/python $(PACKAGES))/study.pth"
+	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[bench]'
+	@touch $@
+
 # New pins: a fresh environment from pyproject.toml alone, frozen.
 lock:
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
-	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' $(WITH)
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]' $(WITH)
 	@{ echo "# Exact versions, used as constraints; made by 'make lock'."; \
 	  .venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | grep -vi '^nvidia-\|^triton=='; } > requirements.lock
 	@rm -rf .venv-lock
 
 clean:
-	rm -rf .venv
+	rm -rf .venv $(BENCH)

@@ -1,0 +1,78 @@
+"""What was measured: samples written as they are made, and their summary.
+
+A sample holds all sides of one repetition, so a ratio never mixes repetitions. The partial file lets an interrupted run
+go on; it belongs to one commit, one machine and one mode, and is put aside when any of them is another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+from depthstress.files import write_json
+from depthstress.suites import ROOT
+
+FOLDER = ROOT / "outputs" / "bench"
+RATIOS: dict[str, tuple[str, Callable[[dict], float]]] = {
+    "train_vs_trl": ("train", lambda s: s["trl_seconds"] / s["seconds"]),
+    "train_vs_trl_labelled": ("train", lambda s: s["trl_labelled_seconds"] / s["seconds"]),
+    "train_gemm_share": ("train", lambda s: s["flops"] / s["seconds"] / s["square_rate"]),
+    "train_model_shapes_share": ("train", lambda s: s["flops"] / s["seconds"] / s["model_rate"]),
+    "train_loss_difference": ("train", lambda s: s["loss_difference"]),
+    "eval_vs_published": (
+        "eval",
+        lambda s: (s["published_seconds"] + s["published_loading"]) / (s["seconds"] + s["loading"] / s["adapters_a_load"]),
+    ),
+    "eval_vs_lm_eval": ("eval", lambda s: s["lm_eval_seconds"] / s["seconds"]),
+    "eval_prompts": ("eval", lambda s: s["prompts"]),
+    "eval_published_differing": ("eval", lambda s: s["published_differing"]),
+    "eval_lm_eval_differing": ("eval", lambda s: s["lm_eval_differing"]),
+    "eval_lm_eval_batch": ("eval", lambda s: s["lm_eval_batch"]),
+    "local_minutes": ("local", lambda s: s["seconds"] / 60),
+    "local_peak_gib": ("local", lambda s: s["peak_bytes"] / 2**30),
+    "limit_square_gflops": ("limits", lambda s: s["square_rate"] / 1e9),
+    "limit_model_gflops": ("limits", lambda s: s["model_rate"] / 1e9),
+    "limit_bandwidth_gbs": ("limits", lambda s: s["bandwidth"] / 1e9),
+}  # a figure's name: the part that it comes from, and how from one sample
+
+
+class Results:
+    """The samples of a run, in a file: {"about": ..., "samples": {part: [sample, ...]}}."""
+
+    def __init__(self, path: Path, about: dict, repetitions: int) -> None:
+        self.path, self.about, self.repetitions = path, about, repetitions
+        self.samples: dict[str, list[dict]] = {}
+        if path.exists():
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if kept["about"] == json.loads(json.dumps(about)):
+                self.samples = kept["samples"]
+            else:
+                path.replace(path.with_suffix(".old.json"))
+                print(f"{path.name} is of another commit, machine or mode; put aside", flush=True)
+
+    def missing(self, part: str, repetitions: int | None = None) -> Iterator[int]:
+        """The numbers of the repetitions that a part still has to measure."""
+        yield from range(len(self.samples.get(part, [])), repetitions or self.repetitions)
+
+    def add(self, part: str, sample: dict) -> None:
+        """Keep a sample, and write all there are."""
+        self.samples.setdefault(part, []).append(sample)
+        write_json(self.path, {"about": self.about, "samples": self.samples})
+        print(
+            f"{part}: " + ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in sample.items())
+        )
+
+
+def summary(samples: dict[str, list[dict]]) -> dict[str, float]:
+    """Flat figures of the parts that were measured: a median each, with `_min`, `_max` and `_n` beside it."""
+    flat = {}
+    for name, (part, figure) in RATIOS.items():
+        if values := [figure(sample) for sample in samples.get(part, [])]:
+            flat |= {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values), f"{name}_n": len(values)}
+    for sample in samples.get("throughput", [])[:1]:
+        for name in sample:
+            values = [sample[name] for sample in samples["throughput"]]
+            flat |= {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values), f"{name}_n": len(values)}
+    return flat

@@ -1,0 +1,84 @@
+"""The figures beside their bars, as a table between two comments of README.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from depthstress.files import write_text
+
+BEGIN, END = "<!-- benchmarks: written by make bench -->", "<!-- end of benchmarks -->"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure of the table, the value that it should reach (or stay under), and how it is written."""
+
+    name: str
+    says: str
+    bar: float
+    unit: str = ""
+    at_most: bool = False
+
+    def reached(self, value: float) -> bool:
+        return value <= self.bar if self.at_most else value >= self.bar
+
+    def shown(self, value: float) -> str:
+        return f"{value:.0%}" if self.unit == "%" else f"{value:.3g}{self.unit}"
+
+
+BARS = (
+    Bar("train_vs_trl", "training, times as fast as TRL's SFTTrainer on the same batches", 1.5, "x"),
+    Bar("train_gemm_share", "training, share of the machine's fp32 matrix product rate that does needed arithmetic", 0.6, "%"),
+    Bar("eval_vs_published", "evaluating an adapter, times as fast as the published recipe", 4.0, "x"),
+    Bar("eval_vs_lm_eval", "evaluating an adapter, times as fast as lm-evaluation-harness at its best batch size", 1.5, "x"),
+    Bar("local_minutes", "suite local from nothing to its report", 10.0, " min", at_most=True),
+    Bar("local_peak_gib", "memory of suite local's largest process", 3.0, " GiB", at_most=True),
+)
+
+
+def table(record: dict) -> str:
+    """A record's figures as Markdown: a row a bar, bars that were missed or not measured said plainly."""
+    machine = record["machine"]
+    where = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB" + "".join(
+        f", {gpu}" for gpu in machine["gpus"]
+    )
+    rows = "\n".join(_row(bar, record) for bar in BARS)
+    return (
+        f"Measured {record['date']} on {where}: medians, least to greatest, number of repetitions; every ratio within one run.\n\n"
+        f"| | measured | bar | |\n|---|---|---|---|\n{rows}\n{_notes(record)}"
+    )
+
+
+def _row(bar: Bar, record: dict) -> str:
+    target = f"{'at most' if bar.at_most else 'at least'} {bar.shown(bar.bar)}"
+    if bar.name not in record:
+        return f"| {bar.says} | not measured | {target} | |"
+    value, least, greatest = (bar.shown(record[bar.name + end]) for end in ("", "_min", "_max"))
+    verdict = "reached" if bar.reached(record[bar.name]) else "**missed**"
+    return f"| {bar.says} | {value} ({least} to {greatest}, n {record[bar.name + '_n']}) | {target} | {verdict} |"
+
+
+def _notes(record: dict) -> str:
+    """What the ratios rest on: that the work was the same."""
+    notes = []
+    if "train_loss_difference_max" in record:
+        notes.append(
+            f"TRL's loss differs from ours by {record['train_loss_difference_max']:.1g} at most in any update; let it skip positions without a "
+            f"label, as it does on a GPU alone, and training is {record['train_vs_trl_labelled']:.3g}x as fast."
+        )
+    if "eval_published_differing_max" in record:
+        notes.append(
+            f"Of {record['eval_prompts']} texts at most {record['eval_published_differing_max']:.0f} differ from the published recipe's and "
+            f"{record['eval_lm_eval_differing_max']:.0f} from lm-evaluation-harness' (batch size {record['eval_lm_eval_batch']:.0f})."
+        )
+    return f"\n{' '.join(notes)}\n" if notes else ""
+
+
+def rewrite(readme: Path, record: dict) -> None:
+    """Put the table between the two comments. Raises ValueError where README.md does not have each of them once, in order."""
+    text = readme.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(f"{readme.name}: needs the lines {BEGIN!r} and {END!r}, once each and in this order")
+    before, rest = text.split(BEGIN)
+    write_text(readme, f"{before}{BEGIN}\n{table(record)}{END}{rest.split(END)[1]}")

@@ -43,7 +43,17 @@ def tables(run, right, text=None) -> Tables:
     by_cell = metrics(details)
     log = pd.DataFrame(
         [
-            {"adapter": arm, "title": run.arm(arm).taught, "format": run.arm(arm).format, "training": run.arm(arm).training, "seed": 101, "step": n, "loss": 1 / n, "target_tokens": 9, "lr": 0.1}
+            {
+                "adapter": arm,
+                "title": run.arm(arm).taught,
+                "format": run.arm(arm).format,
+                "training": run.arm(arm).training,
+                "seed": 101,
+                "step": n,
+                "loss": 1 / n,
+                "target_tokens": 9,
+                "lr": 0.1,
+            }
             for arm in run.arms
             if run.arm(arm).adapter
             for n in (1, 2)
@@ -52,7 +62,16 @@ def tables(run, right, text=None) -> Tables:
     complete = pd.DataFrame([{"arm": arm, "seed": 101, "generations": 24, "expected": 24} for arm in run.arms])
     empty = pd.DataFrame(columns=["adapter", "title", "seed", "folder", "updates", "last_loss", "bytes", "sha256"])
     return Tables(
-        details, by_cell, summary(by_cell), coverage(details), paired_table(details), survival_table(details), costs_table(details), log, empty, complete
+        details,
+        by_cell,
+        summary(by_cell),
+        coverage(details),
+        paired_table(details),
+        survival_table(details),
+        costs_table(details),
+        log,
+        empty,
+        complete,
     )
 
 
@@ -127,7 +146,7 @@ def test_what_was_not_run_is_said_so(run):
 
 
 def test_a_loss_that_is_not_a_number_is_said(run):
-    log = pd.DataFrame([{"arm": "program_stack", "seed": 101, "step": n, "loss": loss, "target_tokens": 9, "lr": 0.1} for n, loss in
+    log = pd.DataFrame([{"adapter": "program_stack", "title": "Program", "format": "program_stack", "training": "default", "seed": 101, "step": n, "loss": loss, "target_tokens": 9, "lr": 0.1} for n, loss in
                         enumerate([2.0, float("nan"), float("nan")], 1)])  # fmt: skip
     finding = training_curves(log)
     assert finding.title == "The loss of 1 of 1 adapters is not a number at the end."

@@ -9,7 +9,7 @@ from depthstress.tables import coverage, metrics, rate_of, summary
 def details(**changes) -> pd.DataFrame:
     """Two seeds of two generations in one cell; seed 1 has one right, seed 2 both."""
     base = {
-        "suite": "s", "run": "r", "arm": "program_stack", "format": "program_stack", "trained": 1, "split": "eval_comp_d2", "depth": 2, "template_shift": 0, "coverage": 1,
+        "suite": "s", "run": "r", "arm": "program_stack", "format": "program_stack", "writer": "adapter", "training": "default", "decoding": "free", "trained": 1, "split": "eval_comp_d2", "depth": 2, "template_shift": 0, "coverage": 1,
         "exec_correct": 0, "valid_exec": 0, "final_correct": 0, "has_final": 0, "exact_program": 0, "several_finals": 0, "end": "eos",
         "new_tokens": 10, "prefix_accuracy": 0.5, "length": "under", "failure_type": "invalid_or_unexecutable",
     }  # fmt: skip
@@ -54,9 +54,10 @@ def test_one_seed_has_no_deviation_to_speak_of():
 def test_coverage_is_split_and_answers_are_left_out():
     frame = details()
     frame.loc[0, "coverage"] = 0
-    table = coverage(pd.concat([frame, frame.assign(arm="answer_only", exec_correct=0)]))
+    table = coverage(pd.concat([frame, frame.assign(arm="answer_only", format="answer_only", exec_correct=0)]))
     assert table[["every_opcode_trained", "n", "exec_accuracy"]].values.tolist() == [[1, 3, 1.0], [0, 1, 0.0]]
-    assert coverage(frame.assign(arm="answer_only")).empty
+    assert coverage(frame.assign(arm="answer_only", format="answer_only")).empty
+    assert coverage(frame.assign(arm="oracle", writer="oracle")).empty
 
 
 def test_rates_have_seeds_as_clusters():

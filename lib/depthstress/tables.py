@@ -5,11 +5,9 @@ Metrics and summary have the published run's columns first, ours behind. Pure: r
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pandas as pd
 
-from .arms import Arm
+from .arms import DEFAULT, Arm
 from .formats import FORMATS
 from .intervals import rate
 from .scoring import score_text
@@ -55,7 +53,7 @@ def detail(run: dict, arm: Arm, example: Example, generation: dict, trained_opco
         "failure": failure,
         "new_tokens": generation["new_tokens"],
         "prompt_sha256": generation["prompt_sha256"],
-        **{name: int(value) if isinstance(value, bool) else value for name, value in asdict(scored).items()},
+        **{name: int(value) if isinstance(value, bool) else value for name, value in vars(scored).items()},
     }
 
 
@@ -88,9 +86,10 @@ def summary(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def coverage(details: pd.DataFrame) -> pd.DataFrame:
-    """Executed accuracy of the program arms, split by whether the training data contained every opcode of the
-    gold program: one row a wording, depth and coverage, then one over all reworded depths."""
-    programs = details[details["format"].map(lambda name: FORMATS[name].reads_program).astype(bool)]
+    """Executed accuracy of the arms that write programs freely with an adapter of the suite's own training, split by
+    whether that training contained every opcode of the gold program: one row a wording, depth and coverage, then one over all reworded depths."""
+    own = (details["writer"] == "adapter") & (details["training"] == DEFAULT) & (details["decoding"] == "free")
+    programs = details[own & details["format"].map(lambda name: FORMATS[name].reads_program).astype(bool)]
     groups = [(("standard", depth), cell) for depth, cell in programs[programs["template_shift"] == 0].groupby("depth")]
     reworded = programs[programs["template_shift"] == 1]
     groups += [(("reworded", depth), cell) for depth, cell in reworded.groupby("depth")]

@@ -14,11 +14,11 @@ import torch
 
 from depthstress.data import make_data
 from depthstress.files import write_text
-from depthstress.formats import ARMS
-from depthstress.inputs import TRAIN, adapter_inputs, prompts
+from depthstress.inputs import adapter_inputs, prompts, training_rows
 from depthstress.models import Base, load_base
 from depthstress.progress import Progress
 from depthstress.runs import Run
+from depthstress.suites import load_suite
 from depthstress.training import Row, encode, order, train_adapter
 
 from .results import FOLDER
@@ -65,13 +65,14 @@ class Material:
         """The rows of each of the first updates, in the order in which the study trains on them."""
         settings = self.run.suite.train
         size = settings.batch_size * settings.grad_accum
-        rows = encode(base, ARMS[ARM], self.run.examples(TRAIN, self.seed), settings.max_length)
+        rows = encode(base, training_rows(self.run, self.run.arm(ARM), self.seed), settings.max_length)
         indices = order(len(rows), updates * size, self.seed)
         return [[rows[i] for i in indices[first : first + size]] for first in range(0, len(indices), size)]
 
     def prompts(self, limit: int | None = None) -> list[str]:
-        """The prompts of the evaluation grid, split by split; at most `limit` a split."""
-        return [prompt.text for prompt in prompts(self.run, ARM, self.seed, limit)]
+        """The prompts of the published evaluation grid, split by split; at most `limit` a split."""
+        published = {split.name for split in load_suite("main").splits}
+        return [prompt.text for prompt in prompts(self.run, ARM, self.seed, limit) if prompt.split in published]
 
     @cached_property
     def adapter(self) -> Path:

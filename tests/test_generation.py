@@ -100,7 +100,7 @@ def test_the_published_models_architecture_goes_the_same_way(small_run, tiny_qwe
     evaluate_arms(small_run, tiny_qwen3)
     tables = analyse(small_run)
     assert len(tables.details) == 24
-    assert tables.training_log.groupby("arm")["loss"].last().lt(tables.training_log.groupby("arm")["loss"].first()).all()
+    assert tables.training_log.groupby("adapter")["loss"].last().lt(tables.training_log.groupby("adapter")["loss"].first()).all()
 
 
 def test_a_missing_adapter_names_the_command(small_run, tiny_base):

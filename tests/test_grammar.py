@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from depthstress.arms import GRAMMAR_FORMATS
 from depthstress.constraint import Constraint
-from depthstress.formats import ARMS
+from depthstress.formats import FORMATS
 from depthstress.gbnf import Chars, Either, Repeat, Rule, draw, gbnf
 from depthstress.grammar import (
     POSSIBLE,
@@ -62,12 +63,12 @@ def test_every_gold_program_is_derivable(accepts, family, depth, seed):
     assert not accepts(program_grammar(least=depth + 1), procedure.program + "\n")
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", GRAMMAR_FORMATS)
 def test_every_gold_target_is_derivable(accepts, arm):
     for example in make_split("t", "grammar", 3, 48, [1, 2, 4, 8], "standard", "full", set()):
         for grammar in (arm_grammar(arm), arm_grammar(arm, most=8)):
-            assert accepts(grammar, ARMS[arm].target(example)), example.program
-            assert not accepts(grammar, ARMS[arm].target(example).rstrip("\n"))
+            assert accepts(grammar, FORMATS[arm].target(example)), example.program
+            assert not accepts(grammar, FORMATS[arm].target(example).rstrip("\n"))
 
 
 @pytest.mark.parametrize("kind", [None, *Kind])

@@ -195,7 +195,7 @@ def test_rows_are_seen_in_whole_shuffled_passes():
 
 
 def test_a_row_that_is_too_long_names_its_example(ready, tiny_base):
-    with pytest.raises(ValueError, match=r"train-s101-00000-string has \d+ tokens for arm program_stack; train.max_length is 20"):
+    with pytest.raises(ValueError, match=r"a training row of train-s101-00000-string has \d+ tokens; max_length is 20"):
         encode(tiny_base, texts(ready, ARM), 20)
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from .analysis import FINISHED, PARTIAL, read_lines, read_rows
 from .arms import Arm
+from .constraint import Constraint
 from .engines import Engine, Request, Text
 from .engines.hf import HfEngine
 from .engines.merge import merged
@@ -163,8 +164,6 @@ def _request(run: Run, base: Base, ask: Ask) -> Request:
 
 
 def _constraint(base: Base, grammar: str) -> Constraint:
-    from .constraint import Constraint
-
     return Constraint(grammar, base.tokenizer, base.model.config.get_text_config().vocab_size, base.stops)
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 import torch
 
 from depthstress.engines import Request
-from depthstress.engines.hf import HfEngine
-from depthstress.models import Base, trained_adapter
+from depthstress.engines.hf import engine_on
 
 from .material import Material
 from .results import Results
@@ -63,15 +62,9 @@ def ours(material: Material, prompts: list[str], tokens: int) -> Timed:
     started = time.perf_counter()
     base = material.base()
     loaded = time.perf_counter()
-    with trained_adapter(base, material.adapter) as model:
-        texts = write(base, model, prompts, tokens, material.run.suite.evaluation.batch_size)
-    return Timed(time.perf_counter() - loaded, loaded - started, texts)
-
-
-def write(base: Base, model, prompts: list[str], tokens: int, size: int) -> list[str]:
-    """Texts in the prompts' order, by the project's engine."""
-    texts = dict(HfEngine(base, model, size).generate([Request(prompt, tokens) for prompt in prompts]))
-    return [texts[n].text for n in range(len(prompts))]
+    with engine_on(base, material.adapter, material.run.suite.evaluation.batch_size) as engine:
+        texts = dict(engine.generate([Request(prompt, tokens) for prompt in prompts]))
+    return Timed(time.perf_counter() - loaded, loaded - started, [texts[n].text for n in range(len(prompts))])
 
 
 def published_recipe(material: Material, prompts: list[str], tokens: int) -> Timed:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -18,13 +17,12 @@ from .analysis import FINISHED, PARTIAL, read_lines, read_rows
 from .arms import Arm
 from .constraint import Constraint
 from .engines import Engine, Request, Text
-from .engines.hf import HfEngine
-from .engines.merge import merged
+from .engines.hf import engine_on
 from .files import json_line, write_jsonl
 from .formats import prompt_sha256
 from .grammar import arm_grammar, instruction_grammar, program_grammar, random_program
 from .inputs import Prompt, generation_inputs, prompts
-from .models import Base, trained_adapter
+from .models import Base
 from .progress import Progress
 from .runs import Run
 from .stepwise import Ask, Loop, run_loops
@@ -79,7 +77,8 @@ def _texts(run: Run, base: Base, arm: Arm, seed: int, left: list[Prompt], steps:
     elif arm.writer == "random":
         yield from ((prompt, _whole(_drawn(base, example, seed))) for prompt, example in zip(left, _examples(run, seed, left)))
     else:
-        with _engine(run, base, arm, seed) as engine:
+        adapter = run.adapter(arm.adapter, seed).folder if arm.adapter else None
+        with engine_on(base, adapter, run.suite.evaluation.batch_size) as engine:
             if arm.stepwise:
                 loops = [Loop(example, arm) for example in _examples(run, seed, left)]
                 _carry_out(run, base, engine, loops, steps)
@@ -97,22 +96,6 @@ def _drawn(base: Base, example: Example, seed: int) -> Text:
     """A random program of the right length that starts from the right inputs."""
     text = random_program(random.Random(f"random/{seed}/{example.id}"), example.depth, start_of(example).loads)
     return Text(text, "eos", len(base.tokens(text)))
-
-
-@contextmanager
-def _engine(run: Run, base: Base, arm: Arm, seed: int) -> Iterator[Engine]:
-    """An engine on the arm's model: merged on a CPU, where every layer is then one product; as it is on CUDA, where the
-    base stays in 4 bits."""
-    size = run.suite.evaluation.batch_size
-    if arm.adapter is None:
-        yield HfEngine(base, base.model, size)
-        return
-    with trained_adapter(base, run.adapter(arm.adapter, seed).folder) as adapter:
-        if base.device.type == "cpu":
-            with merged(adapter) as model:
-                yield HfEngine(base, model, size)
-        else:
-            yield HfEngine(base, adapter, size)
 
 
 def _generated(run: Run, base: Base, arm: Arm, engine: Engine, left: list[Prompt]) -> Iterator[tuple[Prompt, dict]]:

@@ -38,7 +38,7 @@ class Row:
 
     prompt: list[int]
     target: list[int]
-    going_on: tuple[bool, ...]  # for each target token, whether a line ended before it and another follows: too early to end
+    going_on: tuple[bool, ...] = ()  # for each target token, whether a line ended before it and another follows: too early to end
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.target)

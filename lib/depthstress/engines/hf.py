@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-from ..models import Base
+from ..models import Base, trained_adapter
 from . import Matcher, Request, Text
+from .merge import merged
 from .slots import Slots, bytes_a_token, free_bytes
 
 JOINING_TOKENS = 256  # of prompts that join in one step: from there on matrix products don't get any faster
@@ -51,6 +54,21 @@ class Row:
     def most(self) -> int:
         """The tokens that the row may come to."""
         return self.prompt + self.request.max_new_tokens
+
+
+@contextmanager
+def engine_on(base: Base, adapter: Path | None, batch_size: int) -> Iterator[HfEngine]:
+    """An engine on the base with the adapter in a folder (None: as it comes). On a CPU the adapter is merged, so that every
+    layer is one product; on CUDA it stays apart, since the base stays in 4 bits."""
+    if adapter is None:
+        yield HfEngine(base, base.model, batch_size)
+        return
+    with trained_adapter(base, adapter) as model:
+        if base.device.type == "cpu":
+            with merged(model) as whole:
+                yield HfEngine(base, whole, batch_size)
+        else:
+            yield HfEngine(base, model, batch_size)
 
 
 class HfEngine:

@@ -22,6 +22,7 @@ from depthstress.training import (
     CHECKPOINT,
     IGNORED,
     Row,
+    checkpointing,
     collate,
     encode,
     new_optimizer,
@@ -159,6 +160,24 @@ def test_dropout_trains_on_pefts_own_layers(ready, tiny_base):
             optimizer = new_optimizer([w for w in model.parameters() if w.requires_grad], 1e-2)
             losses[dropout] = update(tiny_base, model, optimizer, rows, 3)[0]
     assert losses[0.5] != pytest.approx(losses[0.0], rel=1e-5)
+
+
+def test_activations_computed_again_give_the_same_gradients(ready, tiny_qwen3, monkeypatch):
+    rows = encode(tiny_qwen3, ARMS[ARM], ready.examples(TRAIN, 101)[:8], 448)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda: (1000, 1000))
+    tiny_qwen3.device = torch.device("cuda")  # as far as the rule goes
+    results = []
+    with new_adapter(tiny_qwen3, Lora(r=8, alpha=16, dropout=0.0), 3) as model:
+        filled(model)
+        model.train()
+        for _ in range(2):
+            with packed_attention(tiny_qwen3.model), checkpointing(tiny_qwen3, rows, 4) as needed:
+                tiny_qwen3.device = torch.device("cpu")
+                packed_loss(model, rows, tiny_qwen3).backward()
+            results.append((needed, gradients(model)))
+            model.zero_grad()
+    assert [needed for needed, _ in results] == [True, False]
+    torch.testing.assert_close(results[0][1], results[1][1])
 
 
 def test_rows_are_seen_in_whole_shuffled_passes():

@@ -86,58 +86,71 @@ def packed_attention(causal: torch.nn.Module) -> Iterator[None]:
 def _attend(module, query, key, value, attention_mask, scaling: float, packed: Packed, **_):
     """The attention of one layer, in transformers' interface. query: (1, heads, n, size); key and value:
     (1, kv heads, n, size). Returns (1, n, heads, size), and no attention weights."""
-    spread = [_Spread.apply(states[0].transpose(0, 1), packed) for states in (query, key, value)]
-    attend = _explicit if query.device.type == "cpu" and packed.nodes.shape[1] <= EXPLICIT else _kernel
-    return _Collect.apply(attend(*spread, scaling), packed)[None], None
+    query, key, value = (_Spread.apply(states[0].transpose(0, 1), packed) for states in (query, key, value))
+    explicit = query.device.type == "cpu" and query.shape[2] <= EXPLICIT
+    return _Collect.apply((_explicit if explicit else _kernel)(query, key, value, scaling), packed)[None], None
 
 
 def _kernel(query, key, value, scaling: float) -> torch.Tensor:
-    """torch's attention on (rows, length, heads, size)."""
-    query, key, value = (states.transpose(1, 2) for states in (query, key, value))
-    grouped = query.shape[1] != key.shape[1]
-    return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling, enable_gqa=grouped).transpose(1, 2)
+    """torch's attention on (rows, heads, length, size)."""
+    return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
 
 
 def _explicit(query, key, value, scaling: float) -> torch.Tensor:
     """The same as batched products, the query heads that share a key head in one."""
-    rows, length, heads, size = query.shape
-    shared = key.shape[2]
-    batched = rows * shared
-    query = query.transpose(1, 2).reshape(batched, -1, size)
-    key, value = (states.transpose(1, 2).reshape(batched, length, size) for states in (key, value))
-    mask = query.new_full((length, length), float("-inf")).triu_(1).repeat(heads // shared, 1)
-    weights = torch.baddbmm(mask, query, key.transpose(1, 2), alpha=scaling).softmax(-1)
-    return torch.bmm(weights, value).view(rows, heads, length, size).transpose(1, 2)
+    length, groups = query.shape[2], query.shape[1] // key.shape[1]
+    mask = query.new_full((length, length), float("-inf")).triu_(1).repeat(groups, 1)
+    key, value = key.flatten(0, 1), value.flatten(0, 1)
+    weights = torch.baddbmm(mask, query.view(len(key), -1, query.shape[3]), key.transpose(1, 2), alpha=scaling).softmax(-1)
+    return torch.bmm(weights, value).view(query.shape)
+
+
+def _spread_index(packed: Packed, heads: int) -> torch.Tensor:
+    """(rows, heads, length): where each place's state lies in (n, heads), flat."""
+    head = torch.arange(heads, device=packed.nodes.device)
+    return packed.nodes[:, None] * heads + head[:, None]
+
+
+def _collect_index(packed: Packed, places: torch.Tensor, heads: int) -> torch.Tensor:
+    """(len(places), heads): where the states of these places lie in (rows, heads, length), flat."""
+    length = packed.nodes.shape[1]
+    head = torch.arange(heads, device=places.device)
+    return (places // length * heads * length + places % length)[:, None] + head * length
 
 
 class _Spread(torch.autograd.Function):
-    """(n, ...) to (rows, length, ...): every place gets its node's state."""
+    """(n, heads, size) to (rows, heads, length, size): every place gets its node's state."""
 
     @staticmethod
     def forward(ctx, states, packed):
-        ctx.packed = packed
-        return states[packed.nodes]
+        ctx.packed, ctx.shape = packed, states.shape
+        index = _spread_index(packed, states.shape[1])
+        return states.reshape(-1, states.shape[2]).index_select(0, index.flatten()).view(*index.shape, -1)
 
     @staticmethod
     def backward(ctx, gradient):
-        packed, places = ctx.packed, gradient.flatten(0, 1)
-        summed = places.index_select(0, packed.first)
-        return summed.index_add_(0, packed.nodes.flatten()[packed.repeats], places.index_select(0, packed.repeats)), None
+        packed, (n, heads, size) = ctx.packed, ctx.shape
+        flat = gradient.reshape(-1, size)
+        summed = flat.index_select(0, _collect_index(packed, packed.first, heads).flatten()).view(n, -1)
+        repeated = flat.index_select(0, _collect_index(packed, packed.repeats, heads).flatten()).view(-1, heads * size)
+        summed.index_add_(0, packed.nodes.flatten()[packed.repeats], repeated)
+        return summed.view(ctx.shape), None
 
 
 class _Collect(torch.autograd.Function):
-    """(rows, length, ...) to (n, ...): a node's state at its first place."""
+    """(rows, heads, length, size) to (n, heads, size): a node's state at its first place."""
 
     @staticmethod
-    def forward(ctx, places, packed):
-        ctx.packed, ctx.shape = packed, places.shape
-        return places.flatten(0, 1).index_select(0, packed.first)
+    def forward(ctx, states, packed):
+        ctx.packed, ctx.shape = packed, states.shape
+        index = _collect_index(packed, packed.first, states.shape[1])
+        return states.reshape(-1, states.shape[3]).index_select(0, index.flatten()).view(*index.shape, -1)
 
     @staticmethod
     def backward(ctx, gradient):
-        places = gradient.new_zeros(ctx.shape)
-        places.view(-1, *ctx.shape[2:])[ctx.packed.first] = gradient
-        return places, None
+        states = gradient.new_zeros(ctx.shape)
+        index = _collect_index(ctx.packed, ctx.packed.first, ctx.shape[1])
+        return states.view(-1, ctx.shape[3]).index_copy_(0, index.flatten(), gradient.flatten(0, 1)).view(ctx.shape), None
 
 
 AttentionInterface.register(ATTENTION, _attend)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from .formats import ARMS, Arm
 from .inputs import TRAIN, adapter_inputs
 from .loss import summed_cross_entropy
 from .models import ADAPTER_NAME, Base, new_adapter, save_adapter
+from .norm import fused_norms
 from .packing import pack, packed_attention
 from .progress import Progress
 from .runs import Run
@@ -63,7 +64,7 @@ def train_adapter(run: Run, base: Base, arm: str, seed: int, progress: Progress)
             progress.add(settings.updates)
             return
         rows = encode(base, ARMS[arm], run.examples(TRAIN, seed), settings.max_length)
-        with new_adapter(base, settings.lora, seed) as model:
+        with new_adapter(base, settings.lora, seed) as model, checkpointing(base, rows, settings.batch_size):
             log = _train(base, model, rows, settings, seed, unit.folder / CHECKPOINT, progress, f"{arm}, seed {seed}")
             save_adapter(model, unit.folder, run.model)
         write_csv(unit.folder / "training_log.csv", [{"arm": arm, "seed": seed, **row} for row in log])
@@ -142,6 +143,28 @@ def _train(
     return log
 
 
+def activation_bytes(config, tokens: int) -> int:
+    """A generous estimate of what the backward pass keeps of `tokens` tokens: in every layer some 16 tensors as wide
+    as the hidden state and 8 as wide as the MLP, in fp32 (LoRA's inputs are)."""
+    return 4 * tokens * config.num_hidden_layers * (16 * config.hidden_size + 8 * config.intermediate_size)
+
+
+@contextmanager
+def checkpointing(base: Base, rows: list[Row], batch_size: int) -> Iterator[bool]:
+    """Compute activations again in the backward pass (a third more work) where, on CUDA, those of the longest batch
+    would take more than half of the free memory; says whether it does."""
+    tokens = batch_size * max(map(len, rows))
+    free = torch.cuda.mem_get_info()[0] if base.device.type == "cuda" else float("inf")
+    needed = activation_bytes(base.model.config, tokens) > free / 2
+    if needed:
+        base.model.activation_checkpointing_enable()
+    try:
+        yield needed
+    finally:
+        if needed:
+            base.model.activation_checkpointing_disable()
+
+
 def new_optimizer(weights: Iterable[torch.nn.Parameter], lr: float) -> torch.optim.Optimizer:
     """AdamW without weight decay, at a constant rate; fused, since hundreds of small matrices are a loop otherwise."""
     return torch.optim.AdamW(weights, lr=lr, weight_decay=0.0, fused=True)
@@ -153,7 +176,7 @@ def update(base: Base, model, optimizer, rows: list[Row], batch_size: int) -> tu
     tokens = sum(len(row.target) for row in rows)
     dropout = model.peft_config[ADAPTER_NAME].lora_dropout
     total = 0.0
-    with nullcontext() if dropout else packed_attention(model.get_base_model()):
+    with nullcontext() if dropout else packed_attention(model.get_base_model()), fused_norms(model.get_base_model()):
         for first in range(0, len(rows), batch_size):
             with torch.autocast(base.device.type, torch.bfloat16, enabled=base.settings.compute == "bfloat16"):
                 loss = (plain_loss if dropout else packed_loss)(model, rows[first : first + batch_size], base) / tokens
@@ -184,7 +207,7 @@ def _resume(path: Path, weights: dict[str, torch.Tensor], optimizer) -> list[dic
             with torch.no_grad():
                 weight.copy_(saved.get_tensor(f"{name}|weight"))
             optimizer.state[weight] = {
-                "step": torch.tensor(float(len(log))),
+                "step": torch.tensor(float(len(log)), device=weight.device),
                 "exp_avg": saved.get_tensor(f"{name}|mean").to(weight.device),
                 "exp_avg_sq": saved.get_tensor(f"{name}|square").to(weight.device),
             }

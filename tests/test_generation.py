@@ -1,4 +1,4 @@
-"""Generation on a tiny model: batches, ends, and that stopping changes nothing."""
+"""Generation on a tiny model: what is kept, and that stopping changes nothing (the texts themselves: test_engines)."""
 
 import shutil
 
@@ -7,8 +7,10 @@ import torch
 
 from depthstress.analysis import PARTIAL, analyse, checked_texts, load_tables, read_rows, score_texts
 from depthstress.data import make_data
-from depthstress.generation import HfEngine, Text, batches, evaluate_adapters
-from depthstress.inputs import generation_inputs, prompts
+from depthstress.engines import Text
+from depthstress.engines.hf import HfEngine
+from depthstress.generation import GROUP, evaluate_adapters, groups
+from depthstress.inputs import generation_inputs
 from depthstress.runs import Run
 from depthstress.training import train_adapters
 from depthstress.units import MissingInput
@@ -23,35 +25,12 @@ def ready(small_run, tiny_base):
     return small_run
 
 
-def texts(base, prompts, tokens=12):
-    return HfEngine(base, base.model).generate(prompts, tokens)
-
-
-def test_batches_do_not_change_greedy_texts(tiny_base):
-    asked = ["PUSH 5", "a much longer prompt than the other ones\nwith a line", "x", "PUSH_TEXT abc"]
-    assert texts(tiny_base, asked) == [texts(tiny_base, [prompt])[0] for prompt in asked]
-
-
-def test_the_end_is_recorded(tiny_base):
-    limited = texts(tiny_base, ["PUSH 5"], tokens=3)[0]
-    assert (limited.end, limited.tokens) == ("limit", 3)
-    engine = HfEngine(tiny_base, tiny_base.model)
-    ended = engine._text([5, 6, tiny_base.eos, tiny_base.eos])
-    assert (ended.end, ended.tokens) == ("eos", 2)
-    assert engine._text([tiny_base.eos]).text == ""
-
-
-def test_either_stop_token_ends_a_text(tiny_base):
-    tiny_base.stops = (7, tiny_base.eos)
-    assert HfEngine(tiny_base, tiny_base.model)._text([5, 7, 9]).tokens == 1
-
-
-def test_batches_hold_every_prompt_once_longest_first(ready, tiny_base):
-    wanted = prompts(ready, ARM, 101)
-    made = list(batches(tiny_base, wanted, 5))
-    assert sorted(p.example_id for batch in made for p in batch) == sorted(p.example_id for p in wanted)
-    lengths = [len(tiny_base.tokens(p.text)) for batch in made for p in batch]
-    assert lengths == sorted(lengths, reverse=True)
+def test_groups_come_as_soon_as_they_are_full():
+    taken = []
+    made = groups((taken.append(n) or n for n in range(5)), 2)
+    assert next(made) == [0, 1] == taken
+    assert list(made) == [[2, 3], [4]]
+    assert list(groups([], 2)) == []
 
 
 def generated(run):
@@ -63,22 +42,22 @@ def test_stopped_and_continued_gives_the_same_bytes(ready, tiny_base, monkeypatc
     first = generated(ready)
     assert set(first) == {"answer_only-s101", "program_stack-s101"}
     shutil.rmtree(ready.folder / "generations")
-    calls, real = [], HfEngine.generate
+    real = HfEngine.generate
 
-    def stopping(self, *arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(self, *arguments)
+    def stopping(self, requests):
+        for n, pair in enumerate(real(self, requests)):
+            if n == GROUP + 1:
+                raise KeyboardInterrupt
+            yield pair
 
     monkeypatch.setattr(HfEngine, "generate", stopping)
     with pytest.raises(KeyboardInterrupt):
         evaluate_adapters(ready, tiny_base)
+    monkeypatch.setattr(HfEngine, "generate", real)
     partial = ready.generations("answer_only", 101).folder / PARTIAL
-    assert len(partial.read_text().splitlines()) == 5
+    assert len(partial.read_text().splitlines()) == GROUP
     with partial.open("a") as file:
         file.write('{"example_id": "eval_indist')  # torn by a kill in the middle of a line
-    calls.extend([1] * 10)
     evaluate_adapters(ready, tiny_base)
     assert generated(ready) == first
     assert not partial.exists()
@@ -206,7 +185,7 @@ def test_a_part_of_a_run_says_what_is_missing(ready, tiny_base):
 
 @pytest.mark.parametrize("odd", ["PUSH 1\rPUSH 2", 'quote " comma , line\nbreak', "NA", "007", "", "\u2028", "=1+1", "\0"])
 def test_odd_texts_survive_the_tables(ready, tiny_base, monkeypatch, odd):
-    monkeypatch.setattr(HfEngine, "generate", lambda self, prompts, limit: [Text(odd, "eos", 1) for _ in prompts])
+    monkeypatch.setattr(HfEngine, "generate", lambda self, requests: ((n, Text(odd, "eos", 1)) for n in range(len(requests))))
     evaluate_adapters(ready, tiny_base)
     analyse(ready)
     assert list(load_tables(ready).details["generated"]) == [odd] * 24

@@ -1,20 +1,22 @@
-"""From prompts to texts: greedy, batched, the adapter on the base that it was trained on.
+"""From prompts to texts: greedy, the adapter on the base that it was trained on.
 
-An engine turns prompts into texts; `evaluate` runs an adapter's whole evaluation through one, batch by
-batch, and goes on where it was stopped.
+An engine turns prompts into texts (`engines`); `evaluate` runs an adapter's whole evaluation through one, keeps the
+texts as they come, and goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
-
-import torch
+from typing import TypeVar
 
 from .analysis import FINISHED, PARTIAL, read_rows
+from .engines import Request, Text
+from .engines.hf import HfEngine
+from .engines.merge import merged
 from .files import json_line, write_jsonl
 from .formats import prompt_sha256
 from .inputs import Prompt, generation_inputs, prompts
@@ -22,46 +24,8 @@ from .models import Base, trained_adapter
 from .progress import Progress
 from .runs import Run
 
-
-@dataclass(frozen=True)
-class Text:
-    """What a model wrote, why it ended ("eos" or "limit"), and how many tokens it wrote before the end token."""
-
-    text: str
-    end: str
-    tokens: int
-
-
-class Engine(Protocol):
-    """Anything that writes a text for each prompt, in the prompts' order."""
-
-    def generate(self, prompts: list[str], max_new_tokens: int) -> list[Text]: ...
-
-
-class HfEngine:
-    """transformers' greedy generation on a model in memory."""
-
-    def __init__(self, base: Base, model) -> None:
-        self.base, self.model = base, model
-
-    def generate(self, prompts: list[str], max_new_tokens: int) -> list[Text]:
-        """One batch, padded on the left so that every prompt ends where its text begins."""
-        encoded = [self.base.tokens(prompt) for prompt in prompts]
-        width = max(map(len, encoded))
-        ids = torch.tensor([[self.base.eos] * (width - len(row)) + row for row in encoded], device=self.base.device)
-        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in encoded], device=self.base.device)
-        with torch.inference_mode():
-            output = self.model.generate(
-                input_ids=ids, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=False,
-                eos_token_id=list(self.base.stops), pad_token_id=self.base.eos,
-            )  # fmt: skip
-        return [self._text(row) for row in output[:, width:].tolist()]
-
-    def _text(self, tokens: list[int]) -> Text:
-        end = next((n for n, token in enumerate(tokens) if token in self.base.stops), None)
-        kept = tokens[:end]
-        text = self.base.tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return Text(text, "limit" if end is None else "eos", len(kept))
+GROUP = 8  # rows that reach the disk together: what a kill may lose
+T = TypeVar("T")
 
 
 def evaluate_adapters(run: Run, base: Base, limit: int | None = None) -> None:
@@ -85,13 +49,14 @@ def evaluate(run: Run, base: Base, arm: str, seed: int, inputs: dict, limit: int
             return
         partial = unit.folder / PARTIAL
         done = {row["example_id"] for row in read_rows(unit.folder)}
-        with trained_adapter(base, run.adapter(arm, seed).folder) as model:
-            engine = HfEngine(base, model)
-            for batch in batches(base, wanted, settings.batch_size):
-                if not done.issuperset(prompt.example_id for prompt in batch):
-                    texts = engine.generate([prompt.text for prompt in batch], settings.max_new_tokens)
-                    _append(partial, [_row(arm, seed, *pair) for pair in zip(batch, texts) if pair[0].example_id not in done])
-                progress.add(len(batch), f"{arm}, seed {seed}")
+        left = [prompt for prompt in wanted if prompt.example_id not in done]
+        progress.add(len(wanted) - len(left), f"{arm}, seed {seed}")
+        with trained_adapter(base, run.adapter(arm, seed).folder) as adapter, _ready(adapter, base) as model:
+            engine = HfEngine(base, model, settings.batch_size)
+            texts = engine.generate([Request(prompt.text, settings.max_new_tokens) for prompt in left])
+            for group in groups(texts, GROUP):
+                _append(partial, [_row(arm, seed, left[index], text) for index, text in group])
+                progress.add(len(group), f"{arm}, seed {seed}")
         rows = {row["example_id"]: row for row in read_rows(unit.folder)}
         everything = prompts(run, arm, seed)
         work.whole = all(prompt.example_id in rows for prompt in everything)
@@ -100,11 +65,16 @@ def evaluate(run: Run, base: Base, arm: str, seed: int, inputs: dict, limit: int
             partial.unlink(missing_ok=True)
 
 
-def batches(base: Base, wanted: list[Prompt], size: int) -> Iterator[list[Prompt]]:
-    """Batches of prompts of similar length, the longest first (so that memory that does not suffice shows at once)."""
-    longest_first = sorted(wanted, key=lambda prompt: -len(base.tokens(prompt.text)))
-    for first in range(0, len(longest_first), size):
-        yield longest_first[first : first + size]
+def _ready(adapter, base: Base):
+    """The adapter's model as it is fastest: merged on a CPU; as it is on CUDA, where the base stays in 4 bits."""
+    return merged(adapter) if base.device.type == "cpu" else nullcontext(adapter)
+
+
+def groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` items, the last one shorter, each as soon as its items are there."""
+    items = iter(items)
+    while group := list(islice(items, size)):
+        yield group
 
 
 def _row(arm: str, seed: int, prompt: Prompt, text: Text) -> dict:
@@ -115,7 +85,7 @@ def _row(arm: str, seed: int, prompt: Prompt, text: Text) -> dict:
 
 
 def _append(path: Path, rows: list[dict]) -> None:
-    """Add a batch, beginning a new line after a torn one, and flush it to disk."""
+    """Add rows, beginning a new line after a torn one, and flush it to disk."""
     with path.open("a+b") as file:
         if file.tell() and not _ends_with_newline(file):
             file.write(b"\n")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import torch
 
@@ -72,7 +71,9 @@ class HfEngine:
         running: list[Row] = []
         while waiting or running:
             joining = 0
-            while waiting and len(running) < slots.count and (not joining or joining + len(waiting[-1].ids) - shared <= self.joining_tokens):
+            while (
+                waiting and len(running) < slots.count and (not joining or joining + len(waiting[-1].ids) - shared <= self.joining_tokens)
+            ):
                 row = waiting.pop()
                 row.cached = shared
                 joining += len(row.ids) - shared
@@ -106,6 +107,7 @@ class HfEngine:
             slots.share(length)
         return length
 
+    @torch.inference_mode()
     def _step(self, running: list[Row], slots: Slots) -> None:
         """Run what is not cached yet, and give every row its next token and what the constraint then forces."""
         logits = slots.run([row.ids[row.cached :] for row in running], [row.cached for row in running])

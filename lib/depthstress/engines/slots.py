@@ -7,7 +7,6 @@ attends row by row. Nothing is padded but the slots' ends, and nothing is copied
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import torch

@@ -33,7 +33,7 @@ def _linear(layer: LoraLayer) -> torch.nn.Linear:
     original = layer.get_base_layer()
     weight = dequantize_module_weight(original).detach()
     for adapter in layer.active_adapters:
-        weight = weight + layer.get_delta_weight(adapter)
+        weight = (weight + layer.get_delta_weight(adapter)).to(weight.dtype)
     linear = torch.nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
     linear.weight = torch.nn.Parameter(weight, requires_grad=False)
     if original.bias is not None:

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property, lru_cache
 
 from .opcodes import OPCODES, Kind, Opcode, Operand, Value
 
@@ -17,6 +18,7 @@ MAX_CHARACTERS = 200_000  # of a text that is read as a program
 MAX_STEPS = 1_000
 MAX_DIGITS = 1_000  # Python itself refuses to print more than 4,300
 MAX_LENGTH = 4_000  # of one text value, in characters; of a list or table, in items
+REMEMBERED = 100  # characters: lines up to here recur over arms and tasks, and so are read once
 
 # Possessive quantifiers (*+) never backtrack, so that no text takes more than linear time.
 _STEP_PREFIX = re.compile(r"(?:STEP\s*+[0-9]++\s*+[:.)-]|[0-9]++\s*+[:.)]|[0-9]++\s++-)\s*+", re.IGNORECASE | re.ASCII)
@@ -62,14 +64,20 @@ class Instruction:
     rest: str = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Instruction) and (self.opcode, self.operands) == (other.opcode, other.operands)
+        same = self is other or (isinstance(other, Instruction) and self.opcode == other.opcode)
+        return same and (self.rest == other.rest or self.operands == other.operands)
 
     def __hash__(self) -> int:
         return hash((self.opcode, self.operands))
 
-    @property
+    @cached_property
     def operands(self) -> tuple[str, ...]:
         return tuple(self.rest.split())
+
+    @cached_property
+    def call(self) -> tuple[Opcode, tuple[Kind, ...], list]:
+        """Its opcode, the kinds that it takes from the stack, and its operands read. Raises `_Stop` where one is wrong."""
+        return _read_call(self, lenient=False)
 
     def __str__(self) -> str:
         return f"{self.opcode} {self.rest}".rstrip()
@@ -99,46 +107,64 @@ def parse(text: str) -> tuple[Instruction, ...]:
     """
     program: list[Instruction] = []
     for line in text[:MAX_CHARACTERS].splitlines():
-        line = line.strip(_LINE_EDGES)
-        line = line[match.end() :] if (match := _STEP_PREFIX.match(line)) else line
-        words = line.split(None, 1)
-        if not words or line.startswith("#") or _FINAL.search(line) or _BARE_FINAL.fullmatch(line):
-            continue
-        program.append(Instruction(words[0].rstrip(":").upper(), words[1] if len(words) > 1 else ""))
-        if len(program) > MAX_STEPS:
-            break
+        instruction = _recurring_line(line) if len(line) <= REMEMBERED else _read_line(line)
+        if instruction is not None:
+            program.append(instruction)
+            if len(program) > MAX_STEPS:
+                break
     return tuple(program)
+
+
+def _read_line(line: str) -> Instruction | None:
+    line = line.strip(_LINE_EDGES)
+    line = line[match.end() :] if (match := _STEP_PREFIX.match(line)) else line
+    words = line.split(None, 1)
+    if not words or line.startswith("#") or ("FINAL" in line and (_FINAL.search(line) or _BARE_FINAL.fullmatch(line))):
+        return None
+    return Instruction(words[0].rstrip(":").upper(), words[1] if len(words) > 1 else "")
+
+
+@lru_cache(maxsize=1 << 15)
+def _recurring_line(line: str) -> Instruction | None:
+    """`_read_line`, with one object for an instruction however its line is numbered."""
+    instruction = _read_line(line)
+    return instruction and _shared(instruction.opcode, instruction.rest)
+
+
+_shared = lru_cache(maxsize=1 << 15)(Instruction)
 
 
 def final_answers(text: str) -> list[str]:
     """Every final answer in a text, in order: the word FINAL, an optional colon and space, one run of
     `A-Z a-z 0-9 _ . : + / -`. The first counts."""
-    return _FINAL.findall(text[:MAX_CHARACTERS])
+    first = text.find("FINAL", 0, MAX_CHARACTERS)
+    return _FINAL.findall(text[:MAX_CHARACTERS], first) if first >= 0 else []
 
 
 def execute(program: tuple[Instruction, ...], lenient: bool = False) -> Execution:
     """Run a program; see `Execution`. `lenient` reads whole numbers as the published run did, dropping every
     character that is neither a digit nor a minus; it exists for that comparison alone."""
-    machine = _Machine(lenient)
+    stack: list[Value] = []
+    table: dict[str, int] = {}
     states: list[str | None] = []
     top: Value | None = None
     for step, instruction in enumerate(program):
         try:
             if step >= MAX_STEPS:
                 raise _Stop(Reason.LIMIT, f"more than {MAX_STEPS} steps")
-            machine.run(instruction)
+            table = _run(instruction, stack, table, lenient)
         except _Stop as stop:
             return Execution(None, Error(stop.reason, step, stop.detail), tuple(states))
-        if not machine.stack:
+        if not stack:
             states.append(None)
-        elif machine.stack[-1] is top:  # untouched: the same text, not another copy of it
+        elif stack[-1] is top:  # untouched: the same text, not another copy of it
             states.append(states[-1])
         else:
-            top = machine.stack[-1]
+            top = stack[-1]
             states.append(as_text(top))
-    if not machine.stack:
+    if not stack:
         return Execution(None, Error(Reason.EMPTY_STACK, len(program), "the program ends with an empty stack"), tuple(states))
-    return Execution(as_text(machine.stack[-1]).strip(_RESULT_EDGES), None, tuple(states))
+    return Execution(states[-1].strip(_RESULT_EDGES), None, tuple(states))
 
 
 def as_text(value: Value) -> str:
@@ -146,86 +172,91 @@ def as_text(value: Value) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-class _Machine:
-    """One stack, one table; `run` applies an instruction or raises `_Stop`."""
+def _run(instruction: Instruction, stack: list[Value], table: dict[str, int], lenient: bool) -> dict[str, int]:
+    """Apply an instruction to the stack, in place; returns the table that holds from now on. Raises `_Stop`."""
+    opcode, takes, operands = _read_call(instruction, lenient) if lenient else instruction.call
+    if len(stack) < len(takes):
+        raise _Stop(Reason.EMPTY_STACK, f"{opcode.name} needs {len(takes)} on the stack, there are {len(stack)}")
+    if takes:
+        taken = stack[-len(takes) :]
+        operands = [*map(_take_as, takes, taken, [lenient] * len(takes)), *operands]
+    try:
+        result = opcode.effect(table, *operands)
+    except KeyError as error:
+        raise _Stop(Reason.MISSING_KEY, _short(str(error.args[0]))) from None
+    except OverflowError:
+        raise _Stop(Reason.LIMIT, f"{opcode.name} leaves the range of dates") from None
+    if opcode.leaves is None:
+        return result
+    stack[len(stack) - len(takes) :] = [_bounded(result)]
+    return table
 
-    def __init__(self, lenient: bool) -> None:
-        self.lenient = lenient
-        self.stack: list[Value] = []
-        self.table: dict[str, int] = {}
 
-    def run(self, instruction: Instruction) -> None:
-        opcode = OPCODES.get(instruction.opcode)
-        if opcode is None:
-            raise _Stop(Reason.UNKNOWN_OPCODE, _short(instruction.opcode))
-        operands = self._operands(opcode, instruction)
-        takes = opcode.takes * 2 if opcode.stack_form and not operands else opcode.takes
-        if len(self.stack) < len(takes):
-            raise _Stop(Reason.EMPTY_STACK, f"{opcode.name} needs {len(takes)} on the stack, there are {len(self.stack)}")
-        taken = [self._take_as(kind, value) for kind, value in zip(takes, self.stack[len(self.stack) - len(takes) :])]
-        try:
-            result = opcode.effect(self.table, *taken, *operands)
-        except KeyError as error:
-            raise _Stop(Reason.MISSING_KEY, _short(str(error.args[0]))) from None
-        except OverflowError:
-            raise _Stop(Reason.LIMIT, f"{opcode.name} leaves the range of dates") from None
-        if opcode.leaves is None:
-            self.table = result
-        else:
-            del self.stack[len(self.stack) - len(takes) :]
-            self.stack.append(_bounded(result))
+_TYPES = {Kind.TEXT: str, Kind.NUMBER: int, Kind.DATE: dt.date, Kind.LIST: tuple}
 
-    def _operands(self, opcode: Opcode, instruction: Instruction) -> list:
-        kinds, words = opcode.operands, instruction.operands
-        if len(kinds) == 1 and kinds[0] in (Operand.REST, Operand.NUMBERS, Operand.PAIRS):
-            return [self._read(kinds[0], instruction.rest)]
-        if opcode.stack_form and not words:
-            return []
-        if len(words) < len(kinds):  # words beyond the operands are passed over, as in the published run
-            raise _Stop(Reason.BAD_OPERAND, f"{opcode.name} takes {len(kinds)} operand(s), not {len(words)}")
-        return [self._read(kind, word) for kind, word in zip(kinds, words)]
 
-    def _read(self, kind: Operand, text: str):
-        if not text:
-            raise _Stop(Reason.BAD_OPERAND, f"nothing where {kind} is expected")
-        match kind:
-            case Operand.NUMBER:
-                return self._number(text, Reason.BAD_OPERAND)
-            case Operand.COUNT:
-                if (count := self._number(text, Reason.BAD_OPERAND)) < 0:
-                    raise _Stop(Reason.BAD_OPERAND, f"{_short(text)} is negative")
-                return count
-            case Operand.DATE:
-                return _date(text, Reason.BAD_OPERAND)
-            case Operand.NUMBERS:
-                return tuple(self._number(word, Reason.BAD_OPERAND) for word in _bounded(tuple(text.split())))
-            case Operand.PAIRS:
-                pairs = (word.partition(":") for word in _bounded(tuple(text.split())))
-                return {key: self._number(value, Reason.BAD_OPERAND) for key, colon, value in pairs if colon}
-        return _bounded(text)
+def _take_as(kind: Kind, value: Value, lenient: bool):
+    """A value, read as the kind where it is of another type."""
+    if isinstance(value, _TYPES[kind]):
+        return value
+    match kind:
+        case Kind.TEXT:
+            return as_text(value)
+        case Kind.NUMBER if isinstance(value, str):
+            return _number(value, Reason.WRONG_TYPE, lenient)
+        case Kind.DATE:
+            return _date(as_text(value), Reason.WRONG_TYPE)
+    raise _Stop(Reason.WRONG_TYPE, f"{_short(as_text(value))!r} is no {kind}")
 
-    def _take_as(self, kind: Kind, value: Value):
-        match kind:
-            case Kind.TEXT:
-                return as_text(value)
-            case Kind.NUMBER if isinstance(value, int):
-                return value
-            case Kind.NUMBER if isinstance(value, str):
-                return self._number(value, Reason.WRONG_TYPE)
-            case Kind.DATE:
-                return value if isinstance(value, dt.date) else _date(as_text(value), Reason.WRONG_TYPE)
-            case Kind.LIST if isinstance(value, tuple):
-                return value
-        raise _Stop(Reason.WRONG_TYPE, f"{_short(as_text(value))!r} is no {kind}")
 
-    def _number(self, text: str, reason: Reason) -> int:
-        if self.lenient:
-            text = _NOT_IN_NUMBER.sub("", text)
-        if not _WHOLE_NUMBER.fullmatch(text):
-            raise _Stop(reason, f"{_short(text)!r} is no whole number")
-        if len(text) > MAX_DIGITS:
-            raise _Stop(Reason.LIMIT, f"a number of more than {MAX_DIGITS} digits")
-        return int(text)
+def _read_call(instruction: Instruction, lenient: bool) -> tuple[Opcode, tuple[Kind, ...], list]:
+    """What an instruction is whatever the machine holds: its opcode, what it takes from the stack, its operands read."""
+    opcode = OPCODES.get(instruction.opcode)
+    if opcode is None:
+        raise _Stop(Reason.UNKNOWN_OPCODE, _short(instruction.opcode))
+    operands = _read_operands(opcode, instruction, lenient)
+    return opcode, opcode.takes * 2 if opcode.stack_form and not operands else opcode.takes, operands
+
+
+def _read_operands(opcode: Opcode, instruction: Instruction, lenient: bool) -> list:
+    kinds, words = opcode.operands, instruction.operands
+    if len(kinds) == 1 and kinds[0] in (Operand.REST, Operand.NUMBERS, Operand.PAIRS):
+        return [_read(kinds[0], instruction.rest, lenient)]
+    if opcode.stack_form and not words:
+        return []
+    if len(words) < len(kinds):  # words beyond the operands are passed over, as in the published run
+        raise _Stop(Reason.BAD_OPERAND, f"{opcode.name} takes {len(kinds)} operand(s), not {len(words)}")
+    return [_read(kind, word, lenient) for kind, word in zip(kinds, words)]
+
+
+def _read(kind: Operand, text: str, lenient: bool):
+    if not text:
+        raise _Stop(Reason.BAD_OPERAND, f"nothing where {kind} is expected")
+    match kind:
+        case Operand.NUMBER:
+            return _number(text, Reason.BAD_OPERAND, lenient)
+        case Operand.COUNT:
+            if (count := _number(text, Reason.BAD_OPERAND, lenient)) < 0:
+                raise _Stop(Reason.BAD_OPERAND, f"{_short(text)} is negative")
+            return count
+        case Operand.DATE:
+            return _date(text, Reason.BAD_OPERAND)
+        case Operand.NUMBERS:
+            return tuple(_number(word, Reason.BAD_OPERAND, lenient) for word in _bounded(tuple(text.split())))
+        case Operand.PAIRS:
+            pairs = (word.partition(":") for word in _bounded(tuple(text.split())))
+            return {key: _number(value, Reason.BAD_OPERAND, lenient) for key, colon, value in pairs if colon}
+    return _bounded(text)
+
+
+def _number(text: str, reason: Reason, lenient: bool) -> int:
+    if lenient:
+        text = _NOT_IN_NUMBER.sub("", text)
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise _Stop(reason, f"{_short(text)!r} is no whole number")
+    if len(text) > MAX_DIGITS:
+        raise _Stop(Reason.LIMIT, f"a number of more than {MAX_DIGITS} digits")
+    return int(text)
 
 
 def _date(text: str, reason: Reason) -> dt.date:

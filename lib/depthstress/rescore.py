@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -32,7 +31,7 @@ def read_published(folder: Path, name: str) -> pd.DataFrame:
 def rescored(details: pd.DataFrame, lenient: bool) -> pd.DataFrame:
     """The details with our scores in place of the published ones."""
     scores = [score(ARMS[row.arm].reads_program, row.generated, row.answer, row.target, lenient) for row in details.itertuples(index=False)]
-    ours = pd.DataFrame([asdict(s) for s in scores], index=details.index)
+    ours = pd.DataFrame([vars(s) for s in scores], index=details.index)
     ours = ours.astype({column: int for column in ours if ours[column].dtype == bool})
     kept = details.drop(columns=[column for column in details if column in ours])
     covered = trainable("published") | INPUTS

@@ -6,10 +6,14 @@ The published columns follow the published run's definitions; the others say how
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import is_
 
 from .interpreter import Execution, Instruction, execute, final_answers, parse
 
 ANSWER_ONLY = "answer_only"
+# An example's gold program is read and run once, not once an arm.
+_gold = lru_cache(maxsize=1 << 13)(parse)
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,13 @@ def score(reads_program: bool, text: str, answer: str, gold_program: str, lenien
     finals = final_answers(text)
     final = finals[0] if finals else ""
     final_correct = bool(finals) and final == answer
-    gold = parse(gold_program)
+    gold = _gold(gold_program)
     program = parse(text) if reads_program else ()
-    run = execute(program, lenient) if reads_program else Execution(None, None, ())
+    run = _run(program, gold, gold_program, lenient) if reads_program else _NOT_RUN
     exec_correct = run.value is not None and run.value == answer
-    exact = reads_program and program == gold
     matched = _matched(program, gold)
     longer = max(len(program), len(gold))
+    exact = reads_program and matched == longer
     return Score(
         primary_correct=exec_correct if reads_program else final_correct,
         exec_correct=exec_correct,
@@ -58,7 +62,7 @@ def score(reads_program: bool, text: str, answer: str, gold_program: str, lenien
         valid_exec=run.value is not None,
         exact_program=exact,
         has_final=bool(finals),
-        failure_type=_failure_type(reads_program, program, gold, run, exec_correct),
+        failure_type=_failure_type(program, gold, run, exec_correct, exact) if reads_program else "n/a_answer_only",
         exec_value=run.value or "",
         exec_error=str(run.error) if run.error else "",
         final_value=final,
@@ -71,9 +75,24 @@ def score(reads_program: bool, text: str, answer: str, gold_program: str, lenien
     )
 
 
+_NOT_RUN = Execution(None, None, ())
+
+
+@lru_cache(maxsize=1 << 13)
+def _gold_run(gold_program: str, lenient: bool) -> Execution:
+    return execute(_gold(gold_program), lenient)
+
+
+def _run(program: tuple[Instruction, ...], gold: tuple[Instruction, ...], gold_program: str, lenient: bool) -> Execution:
+    # The very same instructions, not equal ones: those may differ in the white space of a text.
+    same = len(program) == len(gold) and all(map(is_, program, gold))
+    return _gold_run(gold_program, lenient) if same else execute(program, lenient)
+
+
 def _matched(program: tuple[Instruction, ...], gold: tuple[Instruction, ...]) -> int:
+    """How many leading instructions are the gold program's."""
     for n, (ours, theirs) in enumerate(zip(program, gold)):
-        if ours != theirs:
+        if ours is not theirs and ours != theirs:
             return n
     return min(len(program), len(gold))
 
@@ -83,15 +102,11 @@ def _length(program: tuple[Instruction, ...], gold: tuple[Instruction, ...]) -> 
     return "exact" if difference == 0 else "under" if difference < 0 else "over"
 
 
-def _failure_type(
-    reads_program: bool, program: tuple[Instruction, ...], gold: tuple[Instruction, ...], run: Execution, correct: bool
-) -> str:
+def _failure_type(program: tuple[Instruction, ...], gold: tuple[Instruction, ...], run: Execution, correct: bool, exact: bool) -> str:
     """The published order, but that a text without instructions is told apart before it counts as invalid (no
     published program is empty, so no published row tells the two orders apart)."""
-    if not reads_program:
-        return "n/a_answer_only"
     if correct:
-        return "correct_exact" if program == gold else "correct_semantic_variant"
+        return "correct_exact" if exact else "correct_semantic_variant"
     if not program:
         return "empty_or_no_program"
     if run.error:

@@ -5,8 +5,6 @@ Metrics and summary have the published run's columns first, ours behind. Pure: r
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pandas as pd
 
 from .formats import ARMS
@@ -48,7 +46,7 @@ def detail(run: dict, example: Example, generation: dict, trained_opcodes: set[s
         "end": generation["end"],
         "new_tokens": generation["new_tokens"],
         "prompt_sha256": generation["prompt_sha256"],
-        **{name: int(value) if isinstance(value, bool) else value for name, value in asdict(scored).items()},
+        **{name: int(value) if isinstance(value, bool) else value for name, value in vars(scored).items()},
     }
 
 

@@ -19,7 +19,8 @@ import torch
 
 from depthstress.engines import Request
 from depthstress.engines.hf import HfEngine
-from depthstress.models import Base, trained_adapter
+from depthstress.generation import ready
+from depthstress.models import trained_adapter
 
 from .material import Material
 from .results import Results
@@ -59,19 +60,14 @@ def measure(results: Results, material: Material, quick: bool) -> None:
 
 
 def ours(material: Material, prompts: list[str], tokens: int) -> Timed:
-    """The project's own generation, putting the adapter on the base included."""
+    """The project's own generation as 03_eval runs it, putting the adapter on the base included."""
     started = time.perf_counter()
     base = material.base()
     loaded = time.perf_counter()
-    with trained_adapter(base, material.adapter) as model:
-        texts = write(base, model, prompts, tokens, material.run.suite.evaluation.batch_size)
-    return Timed(time.perf_counter() - loaded, loaded - started, texts)
-
-
-def write(base: Base, model, prompts: list[str], tokens: int, size: int) -> list[str]:
-    """Texts in the prompts' order, by the project's engine."""
-    texts = dict(HfEngine(base, model, size).generate([Request(prompt, tokens) for prompt in prompts]))
-    return [texts[n].text for n in range(len(prompts))]
+    with trained_adapter(base, material.adapter) as adapter, ready(adapter, base) as model:
+        engine = HfEngine(base, model, material.run.suite.evaluation.batch_size)
+        texts = dict(engine.generate([Request(prompt, tokens) for prompt in prompts]))
+    return Timed(time.perf_counter() - loaded, loaded - started, [texts[n].text for n in range(len(prompts))])
 
 
 def published_recipe(material: Material, prompts: list[str], tokens: int) -> Timed:

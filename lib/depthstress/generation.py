@@ -51,7 +51,7 @@ def evaluate(run: Run, base: Base, arm: str, seed: int, inputs: dict, limit: int
         done = {row["example_id"] for row in read_rows(unit.folder)}
         left = [prompt for prompt in wanted if prompt.example_id not in done]
         progress.add(len(wanted) - len(left), f"{arm}, seed {seed}")
-        with trained_adapter(base, run.adapter(arm, seed).folder) as adapter, _ready(adapter, base) as model:
+        with trained_adapter(base, run.adapter(arm, seed).folder) as adapter, ready(adapter, base) as model:
             engine = HfEngine(base, model, settings.batch_size)
             texts = engine.generate([Request(prompt.text, settings.max_new_tokens) for prompt in left])
             for group in groups(texts, GROUP):
@@ -65,7 +65,7 @@ def evaluate(run: Run, base: Base, arm: str, seed: int, inputs: dict, limit: int
             partial.unlink(missing_ok=True)
 
 
-def _ready(adapter, base: Base):
+def ready(adapter, base: Base):
     """The adapter's model as it is fastest: merged on a CPU; as it is on CUDA, where the base stays in 4 bits."""
     return merged(adapter) if base.device.type == "cpu" else nullcontext(adapter)
 

@@ -71,8 +71,4 @@ def summary(samples: dict[str, list[dict]]) -> dict[str, float]:
     for name, (part, figure) in RATIOS.items():
         if values := [figure(sample) for sample in samples.get(part, [])]:
             flat |= {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values), f"{name}_n": len(values)}
-    for sample in samples.get("throughput", [])[:1]:
-        for name in sample:
-            values = [sample[name] for sample in samples["throughput"]]
-            flat |= {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values), f"{name}_n": len(values)}
     return flat

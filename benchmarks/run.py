@@ -21,7 +21,7 @@ from depthstress.suites import ROOT
 from .results import FOLDER, Results, summary
 from .table import rewrite, table
 
-PARTS = ("limits", "train", "eval", "local", "throughput")
+PARTS = ("limits", "train", "eval", "local")
 PEERS = ("trl", "lm_eval", "accelerate", "datasets", "numpy")
 REPETITIONS = 5
 
@@ -58,8 +58,6 @@ def measure(part: str, results: Results, python: Path, quick: bool) -> None:
     """One part: what is not measured yet, added to the partial file."""
     if part == "local":  # alone without torch: what it measures must not start with its caller's memory
         import_module(".local", __package__).measure(results, python, quick)
-    elif part == "throughput":
-        import_module(".rates", __package__).measure(results)
     else:
         from .material import Material
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from .composition import costs_table, paired_table, survival_table
-from .files import file_sha256, fingerprint, read_jsonl, sources_sha256, write_json, write_text
+from .files import file_sha256, fingerprint, read_jsonl, replacing, sources_sha256, write_json
 from .formats import prompt_sha256
 from .inputs import TRAIN, adapter_inputs, generation_inputs, prompt_of
 from .runs import Run
@@ -27,7 +27,8 @@ TEXTS = [
     "failure", "title", "format", "writer", "training", "decoding", "factor", "first", "second", "contrast", "estimated", "folder",
     "failure_type", "exec_value", "exec_error", "final_value", "length", "adapter", "sha256",
 ]  # fmt: skip
-Texts = dict[tuple[str, int], list[dict]]
+Texts = dict[tuple[str, int], list[dict]]  # generations by arm and seed
+Units = Iterable[tuple[tuple[str, int], list[dict]]]  # the same, one after the other
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,19 @@ def analyse(run: Run) -> Tables:
 
     Raises MissingInput where there is none, or where one was made with other settings than there are now.
     """
-    texts = checked_texts(run)
-    details = score_texts(run, texts)
+    hashes: dict[str, str] = {}
+    tables = make_tables(run, score_texts(run, _hashed(_each_unit(run), hashes)))
+    write_tables(run, tables)
+    write_json(run.analysis.folder / PART, {"arms": run.arms, "seeds": run.seeds})
+    run.analysis.mark(_analysis_inputs(run, hashes))
+    return tables
+
+
+def make_tables(run: Run, details: pd.DataFrame) -> Tables:
+    """Every table that follows from the details, and what is known of the adapters."""
     by_cell = metrics(details)
     log, adapters = training_tables(run)
-    tables = Tables(
+    return Tables(
         details=details,
         metrics=by_cell,
         summary=summary(by_cell),
@@ -67,13 +76,13 @@ def analyse(run: Run) -> Tables:
         checkpoints=adapters,
         completeness=_completeness(run, details),
     )
+
+
+def write_tables(run: Run, tables: Tables) -> None:
+    """Each table as a CSV in `analysis/`, quoted, since a lone carriage return in a text would else begin a new row."""
     for name, table in vars(tables).items():
-        # quoted, since a lone carriage return in a text would else begin a new row
-        content = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        write_text(run.analysis.folder / f"{name}.csv", content)
-    write_json(run.analysis.folder / PART, {"arms": run.arms, "seeds": run.seeds})
-    run.analysis.mark(_analysis_inputs(run, texts))
-    return tables
+        with replacing(run.analysis.folder / f"{name}.csv") as file:
+            table.to_csv(file, index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC, encoding="utf-8", errors="replace")
 
 
 def load_tables(run: Run) -> Tables:
@@ -81,7 +90,8 @@ def load_tables(run: Run) -> Tables:
     try:
         part = json.loads((run.analysis.folder / PART).read_text(encoding="utf-8"))
         analysed = Run(run.suite, run.model, part["arms"], part["seeds"], run.folder.parent)
-        problem = run.analysis.problem(_analysis_inputs(analysed, checked_texts(analysed)))
+        hashes = {f"{arm}-s{seed}": fingerprint(rows) for (arm, seed), rows in _each_unit(analysed)}
+        problem = run.analysis.problem(_analysis_inputs(analysed, hashes))
     except (OSError, ValueError, KeyError, TypeError):
         problem = "missing"
     if problem:
@@ -103,11 +113,18 @@ def _read(path: Path) -> pd.DataFrame:
     return table
 
 
-def _analysis_inputs(run: Run, texts: Texts) -> dict:
+def _analysis_inputs(run: Run, hashes: dict[str, str]) -> dict:
     return {
         "suite": run.suite.model_dump(), "model": run.model.model_dump(), "arms": run.arms, "seeds": run.seeds, "code": sources_sha256("."),
-        "texts": {f"{arm}-s{seed}": fingerprint(rows) for (arm, seed), rows in texts.items()},
+        "texts": hashes,
     }  # fmt: skip
+
+
+def _hashed(units: Units, hashes: dict[str, str]) -> Iterator[tuple[tuple[str, int], list[dict]]]:
+    """The same units, passed on; their hashes are noted on the way."""
+    for (arm, seed), rows in units:
+        hashes[f"{arm}-s{seed}"] = fingerprint(rows)
+        yield (arm, seed), rows
 
 
 def checked_texts(run: Run) -> Texts:
@@ -115,7 +132,11 @@ def checked_texts(run: Run) -> Texts:
 
     Raises MissingInput for a unit that was made with other settings, is damaged, or has no marker.
     """
-    texts: Texts = {}
+    return dict(_each_unit(run))
+
+
+def _each_unit(run: Run) -> Iterator[tuple[tuple[str, int], list[dict]]]:
+    """`checked_texts`, with no more than one unit in memory."""
     for arm, seed in run.evaluations:
         unit = run.generations(arm, seed)
         if not any((unit.folder / name).exists() for name in (FINISHED, PARTIAL)):
@@ -123,8 +144,7 @@ def checked_texts(run: Run) -> Texts:
         inputs = generation_inputs(run, arm, seed)
         if (problem := unit.problem(inputs)) and not unit.begun(inputs):
             raise MissingInput(f"{run.shown(unit.folder)}: {problem}. Generate again with:\n    {run.papermill('03_eval')}")
-        texts[arm, seed] = read_rows(unit.folder)
-    return texts
+        yield (arm, seed), read_rows(unit.folder)
 
 
 def score_run(run: Run) -> pd.DataFrame:
@@ -132,15 +152,16 @@ def score_run(run: Run) -> pd.DataFrame:
     return score_texts(run, checked_texts(run))
 
 
-def score_texts(run: Run, texts: Texts, examples: Callable[[str, int], list[Example]] | None = None) -> pd.DataFrame:
-    """Generations as details, one row each, split by split. `examples(split, seed)` defaults to the run's.
+def score_texts(run: Run, texts: Texts | Units, examples: Callable[[str, int], list[Example]] | None = None) -> pd.DataFrame:
+    """Generations as details, one row each, split by split. `examples(split, seed)` defaults to the run's. Of
+    units that come one after the other only one is held.
 
     Raises MissingInput without a generation, ValueError where one belongs to another prompt than the example's.
     """
     examples = examples or run.examples
-    rows = []
-    for (name, seed), generations in texts.items():
-        arm = run.arm(name)
+    parts = []
+    for (name, seed), generations in texts.items() if isinstance(texts, dict) else texts:
+        rows, arm = [], run.arm(name)
         by_id = {row["example_id"]: row for row in generations}
         trained = {op for example in examples(run.suite.train_split(arm.training), seed) for op in example.operations}
         worked = examples(TRAIN, seed)[: arm.shots]
@@ -152,9 +173,11 @@ def score_texts(run: Run, texts: Texts, examples: Callable[[str, int], list[Exam
                             f"{name}, seed {seed}: the generation of {example.id} was made from another prompt than the data's"
                         )
                     rows.append(detail({"suite": run.suite.name, "run": run.name}, arm, example, generation, trained))
-    if not rows:
+        # a part without a number would else hold None, and not a missing number
+        parts += [pd.DataFrame(rows).astype({"first_divergence": float, "prefix_accuracy": float})] if rows else []
+    if not parts:
         raise MissingInput(f"{run.shown(run.folder)} has no generations. Make them with:\n    {run.papermill('03_eval')}")
-    return pd.DataFrame(rows)
+    return pd.concat(parts, ignore_index=True)
 
 
 def read_rows(folder: Path) -> list[dict]:

@@ -8,9 +8,11 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 PACKAGE = Path(__file__).parent
 
@@ -33,13 +35,14 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, flushed to disk, then renamed."""
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to be written whole or not at all: under a temporary name beside it, flushed to disk, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
@@ -47,6 +50,12 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path) as file:
+        file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:

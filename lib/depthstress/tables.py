@@ -63,10 +63,11 @@ def metrics(details: pd.DataFrame, absent_failure: float | None = 0.0) -> pd.Dat
     absent_failure: the rate of a failure type that a cell does not have. The published tables leave it
     empty (None), so that their means cover only the seeds that had it; ours say 0.
     """
-    rows = []
-    for key, cell in details.groupby(CELL, sort=False):
-        rows.append({**dict(zip(CELL, key)), "n": len(cell), **_rates(cell), **_failures(cell, absent_failure), **_ours(cell)})
-    return pd.DataFrame(rows)
+    details = details.reset_index(drop=True)
+    cell = details.groupby(CELL, sort=False).ngroup()  # each row's, numbered in order of appearance
+    table = details.loc[~cell.duplicated(), CELL].reset_index(drop=True)
+    measures = {"n": cell.groupby(cell).size(), **_rates(details, cell), **_failures(details, cell, absent_failure), **_ours(details, cell)}
+    return table.assign(**measures)
 
 
 def summary(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -116,34 +117,41 @@ def rate_of(details: pd.DataFrame, column: str):
     return rate([int(v) for v in counts["sum"]], [int(v) for v in counts["size"]])
 
 
-def _rates(cell: pd.DataFrame) -> dict:
-    row = {
-        "primary_accuracy": cell["primary_correct"].mean(),
-        "exec_accuracy": cell["exec_correct"].mean(),
-        "valid_exec_rate": cell["valid_exec"].mean(),
-        "final_accuracy": cell["final_correct"].mean(),
-        "no_final_rate": 1 - cell["has_final"].mean(),
-        "exact_program_rate": cell["exact_program"].mean(),
+def _rates(details: pd.DataFrame, cell: pd.Series) -> dict[str, pd.Series]:
+    def mean(column: str) -> pd.Series:
+        return details[column].groupby(cell).mean()
+
+    rates = {
+        "primary_accuracy": mean("primary_correct"),
+        "exec_accuracy": mean("exec_correct"),
+        "valid_exec_rate": mean("valid_exec"),
+        "final_accuracy": mean("final_correct"),
+        "no_final_rate": 1 - mean("has_final"),
+        "exact_program_rate": mean("exact_program"),
     }
-    if "new_tokens" in cell:
-        row["mean_new_tokens"] = cell["new_tokens"].mean()
-    for family in FAMILIES:
-        part = cell[cell["family"] == family]
-        row[f"{family}_accuracy"] = part["primary_correct"].mean() if len(part) else None
-    return row
+    if "new_tokens" in details:
+        rates["mean_new_tokens"] = mean("new_tokens")
+    for family in FAMILIES:  # empty in a cell without the family
+        rates[f"{family}_accuracy"] = details.loc[details["family"] == family, "primary_correct"].groupby(cell).mean()
+    return rates
 
 
-def _failures(cell: pd.DataFrame, absent: float | None) -> dict:
-    counts = cell["failure_type"].value_counts()
-    return {f"failure_{name}": counts[name] / len(cell) if name in counts else absent for name in FAILURES}
+def _failures(details: pd.DataFrame, cell: pd.Series, absent: float | None) -> dict[str, pd.Series]:
+    rates = {f"failure_{name}": _share(details["failure_type"], name, cell) for name in FAILURES}
+    return rates if absent == 0 else {name: rate.where(rate > 0, absent) for name, rate in rates.items()}
 
 
-def _ours(cell: pd.DataFrame) -> dict:
-    if "end" not in cell:
+def _ours(details: pd.DataFrame, cell: pd.Series) -> dict[str, pd.Series]:
+    if "end" not in details:
         return {}
     return {
-        "truncated_rate": (cell["end"] == "limit").mean(),
-        "several_finals_rate": cell["several_finals"].mean(),
-        "prefix_accuracy": cell["prefix_accuracy"].astype(float).mean(),
-        **{f"{length}_rate": (cell["length"] == length).mean() for length in LENGTHS},
+        "truncated_rate": _share(details["end"], "limit", cell),
+        "several_finals_rate": details["several_finals"].groupby(cell).mean(),
+        # cell by cell: pandas' own mean of groups sums otherwise, and so its last digit is another one
+        "prefix_accuracy": details["prefix_accuracy"].astype(float).groupby(cell).agg(lambda values: values.mean()),
+        **{f"{length}_rate": _share(details["length"], length, cell) for length in LENGTHS},
     }
+
+
+def _share(column: pd.Series, value: str, cell: pd.Series) -> pd.Series:
+    return (column == value).groupby(cell).mean()

@@ -5,7 +5,20 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "transformers", "peft", "bitsandbytes", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn", "nbconvert", "nbformat", "papermill"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "peft",
+    "bitsandbytes",
+    "pandas",
+    "scipy",
+    "statsmodels",
+    "matplotlib",
+    "seaborn",
+    "nbconvert",
+    "nbformat",
+    "papermill",
+}
 TABLES = {"pandas", "scipy", "statsmodels"}
 FIGURES = TABLES | {"matplotlib", "seaborn"}
 

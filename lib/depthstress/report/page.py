@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 from IPython.display import HTML, Markdown, display
-from nbconvert import HTMLExporter
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from ..files import write_text
 from ..runs import Run
@@ -31,7 +29,7 @@ class Page:
     def __init__(self, run: Run, title: str) -> None:
         self.run = run
         self.title = title
-        self.cells: list = []
+        self.parts: list[tuple[str, str]] = []  # each "markdown" or "html", and its source
         self.sections: list[dict[str, str]] = []
         self._html(f"<h1>{escape(title)}</h1>")
 
@@ -44,7 +42,7 @@ class Page:
     def text(self, *paragraphs: str) -> None:
         """Paragraphs in Markdown. Never give it generated text: that belongs into a table, which escapes it."""
         source = "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
-        self.cells.append(new_markdown_cell(source))
+        self.parts.append(("markdown", source))
         display(Markdown(source))
 
     def lead(self, text: str) -> None:
@@ -76,13 +74,24 @@ class Page:
 
     def render(self) -> str:
         """The page as one HTML text."""
-        notebook = new_notebook(cells=self.cells, metadata={"title": self.title, "sections": self.sections})
+        from nbconvert import HTMLExporter  # seconds, which only the rendering should take
+        from nbformat.v4 import new_notebook
+
+        cells = [_cell(kind, source) for kind, source in self.parts]
+        notebook = new_notebook(cells=cells, metadata={"title": self.title, "sections": self.sections})
         exporter = HTMLExporter(template_name=TEMPLATE.name, extra_template_basedirs=[str(TEMPLATE.parent)])
         style = (TEMPLATE / "style.css").read_text(encoding="utf-8")
         content, _ = exporter.from_notebook_node(notebook, resources={"style": style})
         return content
 
     def _html(self, content: str) -> None:
-        output = new_output("display_data", {"text/html": content})
-        self.cells.append(new_code_cell(outputs=[output]))
+        self.parts.append(("html", content))
         display(HTML(content))
+
+
+def _cell(kind: str, source: str):
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+
+    if kind == "markdown":
+        return new_markdown_cell(source)
+    return new_code_cell(outputs=[new_output("display_data", {"text/html": source})])

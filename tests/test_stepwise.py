@@ -9,7 +9,7 @@ from depthstress.formats import END
 from depthstress.interpreter import execute, parse
 from depthstress.opcodes import Kind
 from depthstress.stepwise import SPARE_STEPS, Loop, run_loops
-from depthstress.tasks import make_split
+from depthstress.tasks import FAMILIES, make_split
 from depthstress.tasks.steps import Standing, start_of, step_request
 
 DEPTHS = (1, 2, 6, 16)
@@ -163,6 +163,19 @@ def test_a_standing_says_how_to_get_there():
     later = Standing("7", Kind.NUMBER, start.table)
     assert later.loads == (f"TABLE {start.table}", "PUSH 7")
     assert step_request("table", later, "Add 2.").endswith("Start with the number 7.\n1. Add 2.")
+
+
+VALUES = {Kind.TEXT: "ab-c", Kind.NUMBER: "7", Kind.DATE: "2026-01-02", Kind.LIST: "1 2"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("table", [None, "alpha:1"])
+def test_whatever_a_model_left_there_is_a_request_that_shows_it(family, kind, table):
+    """A wrong step can leave a value of a kind that no task of the family has there."""
+    request = step_request(family, Standing(VALUES[kind], kind, table), "Add 2.")
+    assert VALUES[kind].replace(" ", ", ") in request
+    assert request.endswith("\n1. Add 2.")
 
 
 def test_a_reduced_list_is_a_number_like_any_other():

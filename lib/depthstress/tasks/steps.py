@@ -1,6 +1,6 @@
 """One step of a procedure as a request of its own: what a step-by-step loop shows in place of the whole.
 
-The frame is the family's standard one for the kind of the value that the step starts from; only the step's own
+The frame is the standard one for the kind of the value that the step starts from; only the step's own
 words are the request's. So a held-out wording meets a frame that training knows.
 """
 
@@ -14,6 +14,8 @@ from .wordings import load_wordings, slots_of
 
 SAMPLES = {Kind.TEXT: "sample", Kind.NUMBER: "10", Kind.DATE: "2026-01-01", Kind.LIST: "1 2 3 4"}
 SAMPLE_PATH, SAMPLE_TABLE = "/srv/sample_10.txt", "alpha:1 beta:2 delta:3 gamma:4"
+# whose frames show a slot: a list that was reduced is a number like any other, and a wrong step can leave any kind
+OWNERS = {"text": "string", "path": "path", "number": "number", "date": "date", "list": "list"}
 PUSHES = {Kind.TEXT: "PUSH_TEXT", Kind.NUMBER: "PUSH", Kind.DATE: "PUSH_DATE", Kind.LIST: "PUSH_LIST"}
 
 
@@ -50,14 +52,14 @@ def start_of(example: Example) -> Standing:
 def step_request(family: str, standing: Standing, step: str) -> str:
     """The request for one step that starts from where the procedure stands."""
     slots = _slots(family, standing)
-    owner = "number" if set(slots) == {"number"} else family  # a list that was reduced is a number like any other
+    owner = "table" if "table" in slots else OWNERS[next(iter(slots))]
     frame = next(frame for frame in load_wordings(owner, "standard").frames if slots_of(frame.text) == {*slots, "steps"})
     return frame.text.format(**slots, steps=frame.item.format(n=1, step=step))
 
 
 def _slots(family: str, standing: Standing) -> dict[str, str]:
     slots = {}
-    if standing.table is not None:
+    if standing.table is not None and standing.kind in (None, Kind.NUMBER):  # beside another value nothing could use it
         slots["table"] = ", ".join(" = ".join(pair.split(":")) for pair in standing.table.split())
     match standing.kind:
         case Kind.TEXT:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from depthstress.arms import GRAMMAR_FORMATS
 from depthstress.constraint import Constraint
 from depthstress.formats import FORMATS
 from depthstress.gbnf import Chars, Either, Repeat, Rule, draw, gbnf
 from depthstress.grammar import (
+    GRAMMAR_FORMATS,
     POSSIBLE,
     _program,
     _State,

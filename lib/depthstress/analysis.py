@@ -90,8 +90,7 @@ def load_tables(run: Run) -> Tables:
     try:
         part = json.loads((run.analysis.folder / PART).read_text(encoding="utf-8"))
         analysed = Run(run.suite, run.model, part["arms"], part["seeds"], run.folder.parent)
-        hashes = {f"{arm}-s{seed}": fingerprint(rows) for (arm, seed), rows in _each_unit(analysed)}
-        problem = run.analysis.problem(_analysis_inputs(analysed, hashes))
+        problem = run.analysis.problem(_analysis_inputs(analysed, dict(map(_hash, _each_unit(analysed)))))
     except (OSError, ValueError, KeyError, TypeError):
         problem = "missing"
     if problem:
@@ -122,9 +121,14 @@ def _analysis_inputs(run: Run, hashes: dict[str, str]) -> dict:
 
 def _hashed(units: Units, hashes: dict[str, str]) -> Iterator[tuple[tuple[str, int], list[dict]]]:
     """The same units, passed on; their hashes are noted on the way."""
-    for (arm, seed), rows in units:
-        hashes[f"{arm}-s{seed}"] = fingerprint(rows)
-        yield (arm, seed), rows
+    for unit in units:
+        hashes.update([_hash(unit)])
+        yield unit
+
+
+def _hash(unit: tuple[tuple[str, int], list[dict]]) -> tuple[str, str]:
+    (arm, seed), rows = unit
+    return f"{arm}-s{seed}", fingerprint(rows)
 
 
 def checked_texts(run: Run) -> Texts:

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from .formats import FORMATS, Format
+from .grammar import GRAMMAR_FORMATS
 from .settings import Name, Settings
 
 DEFAULT = "default"  # the suite's own `train`, without a change
 STEP_FORMATS = ("program_stack", "next_instruction")
-GRAMMAR_FORMATS = ("answer_only", "trace_stack_final", "trace_stack_no_final", "program_stack")
 TrainingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 

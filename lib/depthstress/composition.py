@@ -66,29 +66,3 @@ def coverage_by_training(details: pd.DataFrame) -> pd.DataFrame:
     arms that write a program freely (`statistics.coverage_split`)."""
     free = details[(details["format"] == "program_stack") & (details["writer"] == "adapter") & (details["decoding"] == FREE)]
     return coverage_split(free, ["arm", "title", "template_shift", "depth"])
-
-
-def early_ends(details: pd.DataFrame) -> pd.DataFrame:
-    """How often a program is shorter than gold, by arm and depth in the standard wording: n, rate and interval."""
-    from .figures import programs_of
-    from .tables import rate_of
-
-    programs = programs_of(details[details["template_shift"] == 0])
-    rows = []
-    for (arm, title, depth), cell in programs.assign(under=(programs["length"] == "under").astype(int)).groupby(
-        ["arm", "title", "depth"], sort=False
-    ):
-        rate = rate_of(cell, "under")
-        rows.append(
-            {
-                "arm": arm,
-                "title": title,
-                "depth": depth,
-                "n": rate.n,
-                "under": rate.hits,
-                "rate": rate.value,
-                "low": rate.low,
-                "high": rate.high,
-            }
-        )
-    return pd.DataFrame(rows)

@@ -28,7 +28,8 @@ class Format:
 
     reads_program: the primary score executes the instructions that were written; otherwise it compares the
     written answer. read: the part of a text that holds the instructions. answers: the final answers written in a
-    text, the first one counts (None: as `FINAL ...`).
+    text, the first one counts (None: as `FINAL ...`). parts: (prompt, target) of every training row of an example
+    (None: one row, the prompt and the target).
     """
 
     name: str
@@ -38,6 +39,7 @@ class Format:
     target: Callable[[Example], str]
     read: Callable[[str], str] = _same
     answers: Callable[[str], list[str]] | None = None
+    parts: Callable[[Format, Example], Iterator[tuple[str, str]]] | None = None
 
     def prompt(self, example: Example) -> str:
         """All that the model sees before it writes; every prompt of a format begins with the same words."""
@@ -49,10 +51,7 @@ class Format:
 
     def rows(self, example: Example) -> Iterator[tuple[str, str]]:
         """The training rows of an example, each a prompt and its target."""
-        if self.name == "next_instruction":
-            yield from _next_rows(self, example)
-        else:
-            yield self.prompt(example), self.target(example)
+        return self.parts(self, example) if self.parts else iter([(self.prompt(example), self.target(example))])
 
     def described(self, request: str, worked: list[Example]) -> str:
         """The request for a model that was not trained: the reference card and worked examples before it."""
@@ -131,6 +130,7 @@ FORMATS: dict[str, Format] = {
             "Write the next stack instruction of the procedure, or END.",
             True,
             lambda example: f"{example.program}\n",
+            parts=_next_rows,
         ),
     )
 }

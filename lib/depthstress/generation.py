@@ -62,7 +62,7 @@ def evaluate(run: Run, base: Base, name: str, seed: int, inputs: dict, limit: in
             _append(partial, [_row(arm, seed, prompt, outcome) for prompt, outcome in group])
             progress.add(len(group), f"{name}, seed {seed}")
         rows = {row["example_id"]: row for row in read_rows(unit.folder)}
-        everything = prompts(run, name, seed)
+        everything = wanted if limit is None else prompts(run, name, seed)
         work.whole = all(prompt.example_id in rows for prompt in everything)
         if work.whole:
             write_jsonl(unit.folder / FINISHED, (rows[prompt.example_id] for prompt in everything))

@@ -35,6 +35,14 @@ COUNT_DIGITS = 4  # of a count of characters
 Line = Literal["bare", "numbered"]
 Keys = Iterable[str] | None
 
+# the formats that write programs: how their lines are, and whether an answer closes them
+PROGRAM_LINES: dict[str, tuple[Line, bool]] = {
+    "trace_stack_final": ("numbered", True),
+    "trace_stack_no_final": ("numbered", False),
+    "program_stack": ("bare", False),
+}
+GRAMMAR_FORMATS = ("answer_only", *PROGRAM_LINES)
+
 
 def program_grammar(line: Line = "bare", final: bool = False, least: int = 0, most: int | None = None, keys: Keys = None) -> str:
     """The grammar of whole programs.
@@ -63,16 +71,9 @@ def answer_grammar() -> str:
 
 def arm_grammar(arm: str, least: int = 0, most: int | None = None, keys: Keys = None) -> str:
     """The grammar of what a format of `formats.FORMATS` asks for; see `program_grammar`. Raises ValueError for another arm."""
-    match arm:
-        case "answer_only":
-            return answer_grammar()
-        case "trace_stack_final":
-            return program_grammar("numbered", True, least, most, keys)
-        case "trace_stack_no_final":
-            return program_grammar("numbered", False, least, most, keys)
-        case "program_stack":
-            return program_grammar("bare", False, least, most, keys)
-    raise ValueError(f"there is no grammar for arm {arm!r}")
+    if arm not in GRAMMAR_FORMATS:
+        raise ValueError(f"there is no grammar for arm {arm!r}")
+    return program_grammar(*PROGRAM_LINES[arm], least, most, keys) if arm in PROGRAM_LINES else answer_grammar()
 
 
 def random_program(rng: random.Random, operations: int, loads: Sequence[str] = (), keys: Keys = None) -> str:

@@ -13,7 +13,6 @@ from .formats import Format
 from .interpreter import Execution, Instruction, execute, final_answers, parse
 from .tasks.base import Example
 
-ANSWER_ONLY = "answer_only"
 # An example's gold program is read and run once, not once an arm.
 _gold = lru_cache(maxsize=1 << 13)(parse)
 

@@ -25,7 +25,6 @@ DECODING_LOOKS = {
     "stepwise_kind": ("#000000", "*"),
     "stepwise_kind_constrained": ("#882255", "p"),
 }
-OTHER_LOOK = ("#555555", "d")
 FAILURE_COLOURS = {
     "correct_exact": "#009e73",
     "correct_semantic_variant": "#7fd1b4",
@@ -43,6 +42,7 @@ FAILURE_WORDS = {
     "empty_or_no_program": "no instructions",
 }
 GREY = "#555555"
+OTHER_LOOK = (GREY, "d")
 
 
 def look(format: str, decoding: str) -> tuple[str, str]:

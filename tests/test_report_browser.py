@@ -40,13 +40,13 @@ def test_it_opens_offline_without_a_request_or_a_message(opened, width, scheme):
 
 def test_every_figure_is_there_with_its_words_and_data(opened):
     page = opened(1280)
-    assert page.locator("figure svg[role=img]").count() == 5
-    for n in range(5):
+    assert page.locator("figure svg[role=img]").count() == 9
+    for n in range(9):
         figure = page.locator("figure").nth(n)
         assert figure.locator("svg").bounding_box()["height"] > 150
         assert figure.locator("dt").all_inner_texts() == ["How to read it", "Takeaway", "Technical framing"]
     data = page.locator("details", has_text="The data of this figure")
-    assert data.count() == 5
+    assert data.count() == 9
     data.first.locator("summary").click()
     assert data.first.locator("td").first.is_visible()
 

@@ -10,6 +10,7 @@ from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file
 
 from depthstress import packing
+from depthstress.arms import Arm
 from depthstress.data import make_data
 from depthstress.inputs import adapter_inputs, training_rows
 from depthstress.lora import FusedLora
@@ -43,7 +44,7 @@ def ready(small_run):
 
 
 def texts(run, arm):
-    return training_rows(run, run.arm(arm), 101)
+    return training_rows(run, Arm.model_validate(arm), 101)
 
 
 def trained(run, base):

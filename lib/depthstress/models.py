@@ -42,6 +42,7 @@ class Base:
     tokenizer: object
     device: torch.device
     stops: tuple[int, ...]
+    loaded_as: str = ""  # a linear layer as it was loaded, before it was held dequantised
 
     @property
     def eos(self) -> int:
@@ -83,12 +84,13 @@ def load_base(settings: Model) -> Base:
     if settings.weights == "fp32":
         options["dtype"] = torch.float32
     model = AutoModelForCausalLM.from_pretrained(**where, **options, device_map={"": device.type})
+    loaded_as = str(next(m for m in model.modules() if isinstance(m, torch.nn.Linear)))
     if settings.weights == "nf4" and device.type == "cpu":
         model = model.dequantize(compute)
     model.requires_grad_(False)
     model.eval()
     tokenizer = AutoTokenizer.from_pretrained(**where)
-    return Base(settings, model, tokenizer, device, _stops(model, tokenizer))
+    return Base(settings, model, tokenizer, device, _stops(model, tokenizer), loaded_as)
 
 
 def _where(settings: Model) -> dict[str, str]:

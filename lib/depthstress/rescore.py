@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from .arms import Arm
 from .formats import FORMATS
 from .plain import statistics_text
 from .scoring import score
@@ -43,19 +42,10 @@ def rescored(details: pd.DataFrame, lenient: bool) -> pd.DataFrame:
         seed=details["seed"].astype(int),
         depth=details["depth"].astype(int),
         template_shift=details["split"].str.contains("template").astype(int),
-        **_factors(details["arm"]),
+        format=details["arm"],  # a published arm is named after its format, and differs in nothing else
         coverage=[int(covered.issuperset(operations.split())) for operations in details["gold_ops"]],
     )
     return pd.concat([kept, ours], axis=1)
-
-
-def _factors(names: pd.Series) -> dict[str, list]:
-    """The factors of the published arms, as `tables.detail` has them."""
-    arms = [Arm.model_validate(name) for name in names]
-    return {
-        "title": [arm.shown for arm in arms], "format": [arm.format for arm in arms], "writer": [arm.writer for arm in arms],
-        "training": [arm.training for arm in arms], "decoding": [arm.decoded for arm in arms],
-    }  # fmt: skip
 
 
 def differing(published: pd.DataFrame, ours: pd.DataFrame) -> pd.Series:

@@ -124,7 +124,7 @@ def test_every_notebook_is_kept_as_it_ran(disturbed, undisturbed):
             assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code"), stage
     book = nbformat.read(undisturbed / "notebooks" / "02_train.ipynb", as_version=4)
     texts = [output.get("data", {}).get("text/plain", "") for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert any("training: 8 of 8 updates, done after" in text for text in texts)
+    assert any("training: 10 of 10 updates, done after" in text for text in texts)
 
 
 def test_nf4_really_ran(undisturbed):
@@ -135,9 +135,20 @@ def test_nf4_really_ran(undisturbed):
 
 
 def test_the_outputs_are_complete(undisturbed):
-    expected = {"details", "metrics", "summary", "coverage", "training_log", "checkpoints", "completeness"}
+    expected = {
+        "details",
+        "metrics",
+        "summary",
+        "coverage",
+        "comparisons",
+        "survival",
+        "costs",
+        "training_log",
+        "checkpoints",
+        "completeness",
+    }
     assert {path.stem for path in (undisturbed / "analysis").glob("*.csv")} == expected
-    assert len(list((undisturbed / "figures").glob("*.svg"))) == 5
+    assert len(list((undisturbed / "figures").glob("*.svg"))) == 9
     manifest = json.loads((undisturbed / "manifest.json").read_text())
     assert set(manifest["stages"]) == set(STAGES)
     assert "report.html" in manifest["files"]
@@ -199,4 +210,4 @@ def test_a_notebook_runs_from_any_folder_without_papermill(tmp_path):
     log = tmp_path / "log"
     code = redirected(tmp_path / "outputs", [sys.executable, "-c", script, str(NOTEBOOKS / "01_data.ipynb"), str(tmp_path)], log)
     assert code == 0, log.read_text()
-    assert len(list((tmp_path / "outputs" / "local" / "data" / "s101").glob("*.jsonl"))) == 9
+    assert len(list((tmp_path / "outputs" / "local" / "data" / "s101").glob("*.jsonl"))) == 11

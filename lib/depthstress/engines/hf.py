@@ -22,7 +22,7 @@ from . import Matcher, Request, Text
 from .merge import merged
 from .slots import Slots, bytes_a_token, free_bytes
 
-JOINING_TOKENS = 256  # of prompts that join in one step: from there on matrix products don't get any faster
+JOINING_TOKENS = 256  # of prompts that join in one step: larger matrix products than these gain little
 MEMORY_SHARE = 0.5  # of the free memory, for keys and values
 
 

@@ -8,8 +8,9 @@ import torch
 
 from conftest import COMMITTED
 from depthstress.engines import Request
+from depthstress.engines.flat import FEW, GatedMlp, WeightFirst, flattened
 from depthstress.engines.hf import HfEngine
-from depthstress.engines.merge import merged
+from depthstress.engines.slots import Slots
 from depthstress.formats import FORMATS
 from depthstress.models import load_base
 from depthstress.runs import read_examples
@@ -267,7 +268,7 @@ def test_a_merged_adapter_writes_the_same_and_is_taken_out_again(base):
     assert reference != plain
     requests = [Request(prompt, 12) for prompt in PROMPTS]
     assert written(base, requests, model=model) == reference  # as it is
-    with merged(model) as flat:
+    with flattened(model) as flat:
         assert not any("lora" in name for name, _ in flat.named_parameters())
         assert written(base, requests, model=flat) == reference
     after = dict(model.named_parameters())
@@ -281,9 +282,36 @@ def test_a_merged_adapter_writes_the_same_and_is_taken_out_again(base):
 def test_a_merged_adapter_is_taken_out_when_interrupted(tiny_base):
     model = adapted(tiny_base)
     names = [name for name, _ in model.named_modules()]
-    with pytest.raises(KeyboardInterrupt), merged(model):
+    with pytest.raises(KeyboardInterrupt), flattened(model):
         raise KeyboardInterrupt
     assert [name for name, _ in model.named_modules()] == names
+
+
+@pytest.mark.parametrize("rows", [1, FEW, FEW + 1])
+def test_a_flat_model_computes_the_same(base, rows):
+    ids = torch.randint(len(base.tokenizer), (1, rows), generator=torch.Generator().manual_seed(rows))
+    modules = dict(base.model.named_modules())
+    with torch.inference_mode():
+        logits = base.model(ids).logits
+        with flattened(base.model) as flat:
+            kinds = [type(module) for module in flat.modules()]
+            layers = base.model.config.num_hidden_layers
+            assert (kinds.count(GatedMlp), kinds.count(WeightFirst), kinds.count(torch.nn.Linear)) == (layers, 4 * layers + 1, 0)
+            assert torch.allclose(flat(ids).logits, logits, atol=1e-4, rtol=1e-4)
+    assert dict(base.model.named_modules()) == modules
+
+
+def test_a_prompt_takes_over_what_it_has_in_common_with_a_running_one(base, monkeypatch):
+    ran = []
+    run = Slots.run
+    monkeypatch.setattr(Slots, "run", lambda self, new, cached: ran.append(sum(map(len, new))) or run(self, new, cached))
+    prompts = [COMMON + "PUSH 5" + tail for tail in ("", "6", "67", "68", "x", "67")]
+    requests = [Request(prompt, 2) for prompt in prompts]
+    assert written(base, requests) == expected(base, prompts, 2)
+    shared, ran[:] = sum(ran), []
+    assert written(base, requests, share_prefix=False) == expected(base, prompts, 2)
+    saved = sum(ran) - shared
+    assert saved >= 4 * len(base.tokens(COMMON + "PUSH"))  # five of the six begin like another
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import torch
 
 from ..models import Base, trained_adapter
 from . import Matcher, Request, Text
-from .merge import merged
+from .flat import flattened
 from .slots import Slots, bytes_a_token, free_bytes
 
 JOINING_TOKENS = 256  # of prompts that join in one step: larger matrix products than these gain little
@@ -58,24 +58,18 @@ class Row:
 
 @contextmanager
 def engine_on(base: Base, adapter: Path | None, batch_size: int) -> Iterator[HfEngine]:
-    """An engine on the base with the adapter in a folder (None: as it comes). On a CPU the adapter is merged, so that every
-    layer is one product; on CUDA it stays apart, since the base stays in 4 bits."""
-    if adapter is None:
-        yield HfEngine(base, base.model, batch_size)
-        return
-    with trained_adapter(base, adapter) as model:
-        if base.device.type == "cpu":
-            with merged(model) as whole:
-                yield HfEngine(base, whole, batch_size)
-        else:
-            yield HfEngine(base, model, batch_size)
+    """An engine on the base with the adapter in a folder (None: as it comes). On a CPU the model runs flat, the adapter merged
+    in; on CUDA the adapter stays apart, since the base stays in 4 bits."""
+    with trained_adapter(base, adapter) if adapter else nullcontext(base.model) as model:
+        with flattened(model) if base.device.type == "cpu" else nullcontext(model) as ready:
+            yield HfEngine(base, ready, batch_size)
 
 
 class HfEngine:
     """Greedy texts of a transformers model (a PEFT model runs with its active adapter); at most `batch_size` rows at
     a time, fewer where their keys and values would take more than half of the memory that is free.
 
-    `share_prefix`: compute what all prompts begin with once. `joining_tokens`: of prompts that join in one step, at most
+    `share_prefix`: compute what a prompt has in common with the beginning of one that is being written only once. `joining_tokens`: of prompts that join in one step, at most
     (but always one prompt, where a slot is free).
     """
 
@@ -93,21 +87,36 @@ class HfEngine:
         if not waiting:
             return
         slots = self._slots(waiting)
-        shared = self._prefix(waiting, slots)
         running: list[Row] = []
         while waiting or running:
-            joining = 0
-            while (
-                waiting and len(running) < slots.count and (not joining or joining + len(waiting[-1].ids) - shared <= self.joining_tokens)
-            ):
-                row = waiting.pop()
-                row.cached = shared
-                joining += len(row.ids) - shared
-                running.append(row)
+            self._join(waiting, running, slots)
             self._step(running, slots)
             for row in [row for row in running if row.end]:
                 self._leave(row, running, slots)
                 yield row.index, self._text(row)
+
+    def _join(self, waiting: list[Row], running: list[Row], slots: Slots) -> None:
+        """Give waiting rows the slots that are free, the longest first, each with what it has in common with a row that is
+        there. The first of all joins alone, so that the next ones find it there."""
+        joining, alone = 0, not running and self.share_prefix
+        while waiting and len(running) < slots.count and not (joining and alone):
+            row = waiting[-1]
+            donor, common = self._donor(row, running)
+            if joining and joining + len(row.ids) - common > self.joining_tokens:
+                break
+            if common:
+                slots.copy(donor, len(running), common)
+            row.cached = common
+            joining += len(row.ids) - common
+            running.append(waiting.pop())
+
+    def _donor(self, row: Row, running: list[Row]) -> tuple[int, int]:
+        """The slot whose cached tokens begin as the row does for longest, and for how many tokens; the row keeps one to run."""
+        if not self.share_prefix:
+            return 0, 0
+        common = [len(os.path.commonprefix([other.ids[: other.cached], row.ids[:-1]])) for other in running]
+        slot = max(range(len(common)), key=common.__getitem__, default=0)
+        return slot, common[slot] if common else 0
 
     def _row(self, index: int, request: Request) -> Row:
         ids = self.base.tokens(request.prompt)
@@ -123,15 +132,6 @@ class HfEngine:
         room = MEMORY_SHARE * free_bytes(self.model.device) // (capacity * bytes_a_token(self.model))
         count = int(max(1, min(self.batch_size, len(rows), room)))
         return Slots(self.model, count, capacity)
-
-    def _prefix(self, rows: list[Row], slots: Slots) -> int:
-        """Put what all rows begin with into every slot and return how many tokens it is; every row has one more at least."""
-        common = len(os.path.commonprefix([row.ids for row in rows]))
-        length = min(common, min(len(row.ids) for row in rows) - 1) if self.share_prefix and len(rows) > 1 else 0
-        if length:
-            slots.run([rows[0].ids[:length]], [0])
-            slots.share(length)
-        return length
 
     @torch.inference_mode()
     def _step(self, running: list[Row], slots: Slots) -> None:
@@ -177,7 +177,7 @@ class HfEngine:
         """Free the row's slot and move the last row there, so that running rows have the first slots."""
         slot, last = running.index(row), running.pop()
         if last is not row:
-            slots.move(len(running), slot, last.cached)
+            slots.copy(len(running), slot, last.cached)
             running[slot] = last
 
     def _decoded(self, row: Row) -> str:

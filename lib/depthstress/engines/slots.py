@@ -30,25 +30,21 @@ class Part:
 
 
 class Slots:
-    """A cache of `count` rows of at most `capacity` tokens; keys and values are [slot, position, head, dimension] in every layer."""
+    """A cache of `count` rows of at most `capacity` tokens; keys and values are [slot, head, position, dimension] in every layer."""
 
     def __init__(self, model, count: int, capacity: int) -> None:
         config, self.model = model.config.get_text_config(), model
         self.count, self.capacity = count, capacity
-        shape = (count, capacity, config.num_key_value_heads, _head_dim(config))
+        self.heads = config.num_key_value_heads
+        shape = (count, self.heads, capacity, _head_dim(config))
         # zeros: what is masked still enters a product, and NaN times zero is NaN
         self.keys = [torch.zeros(shape, dtype=model.dtype, device=model.device) for _ in range(config.num_hidden_layers)]
         self.values = [torch.zeros_like(keys) for keys in self.keys]
 
-    def share(self, length: int) -> None:
-        """Copy the first tokens of slot 0 to all the others."""
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first tokens of a row to another slot."""
         for cache in self.keys + self.values:
-            cache[1:, :length] = cache[0, :length]
-
-    def move(self, source: int, target: int, length: int) -> None:
-        """Copy a row of that many tokens to another slot."""
-        for cache in self.keys + self.values:
-            cache[target, :length] = cache[source, :length]
+            cache[target, :, :length] = cache[source, :, :length]
 
     @torch.inference_mode()
     def run(self, new: list[list[int]], cached: list[int]) -> torch.Tensor:
@@ -62,7 +58,7 @@ class Slots:
         ends = [start + len(ids) for start, ids in zip(cached, new)]
         tokens = [ids[-1] for ids in new]
         positions = [end - 1 for end in ends]
-        where = [slot * self.capacity + end - 1 for slot, end in enumerate(ends)]
+        slots = list(range(rows))
         parts = [Part(0, rows, 0, 1, max(ends), _mask(torch.tensor(positions)[:, None, None], max(ends), self.model.dtype, device))]
         for slot, (ids, start, end) in enumerate(zip(new, cached, ends)):
             if width := len(ids) - 1:
@@ -71,8 +67,10 @@ class Slots:
                 parts.append(Part(slot, slot + 1, len(tokens), width, end - 1, mask))
                 tokens += ids[:-1]
                 positions += own
-                where += [slot * self.capacity + position for position in own]
-        self.parts, self.where = parts, torch.tensor(where, device=device)
+                slots += [slot] * width
+        # where a token's key of each head belongs, if all but the last dimension of the cache were one
+        first = torch.tensor(slots)[:, None] * self.heads + torch.arange(self.heads)
+        self.parts, self.where = parts, (first * self.capacity + torch.tensor(positions)[:, None]).flatten().to(device)
         config = self.model.config
         before, config._attn_implementation = config._attn_implementation, ATTENTION
         try:
@@ -88,8 +86,8 @@ class Slots:
         """Attention of one layer: query [1, heads, tokens, dimension], key and value of the new tokens with their heads;
         returns [1, tokens, heads, dimension]."""
         keys, values = self.keys[layer], self.values[layer]
-        keys.flatten(0, 1).index_copy_(0, self.where, key[0].transpose(0, 1))
-        values.flatten(0, 1).index_copy_(0, self.where, value[0].transpose(0, 1))
+        keys.flatten(0, 2).index_copy_(0, self.where, key[0].transpose(0, 1).flatten(0, 1))
+        values.flatten(0, 2).index_copy_(0, self.where, value[0].transpose(0, 1).flatten(0, 1))
         heads, shared = query.shape[1], query.shape[1] // key.shape[1]
         query = query[0].transpose(0, 1)  # [tokens, heads, dimension]
         output = torch.empty_like(query)
@@ -98,16 +96,26 @@ class Slots:
             chosen = slice(part.start, part.start + rows * part.width)
             # query heads that share a key head attend as further queries of it, so that keys need no copy
             q = query[chosen].reshape(rows, part.width, -1, shared, query.shape[-1]).permute(0, 2, 3, 1, 4).flatten(2, 3)
-            k = keys[part.first : part.last, : part.length].transpose(1, 2)
-            v = values[part.first : part.last, : part.length].transpose(1, 2)
-            mask = part.mask.repeat(1, 1, shared, 1) if part.width > 1 else part.mask
-            o = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scaling)  # [rows, key heads, shared * width, dimension]
+            k = keys[part.first : part.last, :, : part.length]
+            v = values[part.first : part.last, :, : part.length]
+            o = _attention(q, k, v, part.mask.repeat(1, 1, shared, 1), scaling) if part.width > 1 else _of_few(q, k, v, part.mask, scaling)
+            # o: [rows, key heads, shared * width, dimension]
             output[chosen] = o.unflatten(2, (shared, part.width)).permute(0, 3, 1, 2, 4).reshape(-1, heads, query.shape[-1])
         return output[None]
 
 
 def _slot_attention(module, query, key, value, attention_mask, scaling=None, *, slots: Slots, **kwargs):
     return slots.attend(module.layer_idx, query, key, value, scaling), None
+
+
+def _attention(q, k, v, mask: torch.Tensor, scaling: float | None) -> torch.Tensor:
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scaling)
+
+
+def _of_few(q, k, v, mask: torch.Tensor, scaling: float | None) -> torch.Tensor:
+    """The same with plain products: of few queries a row the flash kernel makes less than the memory's rate on a CPU."""
+    scores = torch.matmul(q, k.transpose(2, 3)).mul_(scaling or q.shape[-1] ** -0.5).add_(mask)
+    return torch.matmul(scores.softmax(dim=-1, dtype=torch.float32).to(v.dtype), v)
 
 
 # Without a mask function of the same name transformers makes no mask, and none is needed.

@@ -66,7 +66,7 @@ def tables(run, right, text=None) -> Tables:
         by_cell,
         summary(by_cell),
         coverage(details),
-        paired_table(details),
+        paired_table(details, run.suite.builds_on),
         survival_table(details),
         costs_table(details),
         log,

@@ -69,7 +69,7 @@ def make_tables(run: Run, details: pd.DataFrame) -> Tables:
         metrics=by_cell,
         summary=summary(by_cell),
         coverage=coverage(details),
-        comparisons=paired_table(details),
+        comparisons=paired_table(details, run.suite.builds_on),
         survival=survival_table(details),
         costs=costs_table(details),
         training_log=log,

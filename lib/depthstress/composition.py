@@ -6,15 +6,21 @@ details (`tables.detail`) in, data frames out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
 import pandas as pd
 
-from .arms import DEFAULT
 from .effects import what_costs_what
-from .statistics import coverage_split, paired
+from .statistics import bootstrap_difference, coverage_split, paired
 from .survival import survival
 
 FACTORS = ["arm", "title", "format", "writer", "training", "decoding"]
 FREE = "free"
+CELL = ["split", "depth", "template_shift"]
+MEASURES = {"right": "primary_correct", "stops early": "stops_early"}
+COMPARED = ["factor", "measure", *CELL, "first", "second", "n", "rate_first", "rate_second", "b", "c", "difference", "low", "high",
+            "low_seeds", "high_seeds", "p", "p_holm"]  # fmt: skip
 
 
 def arms_of(details: pd.DataFrame) -> pd.DataFrame:
@@ -22,29 +28,42 @@ def arms_of(details: pd.DataFrame) -> pd.DataFrame:
     return details.drop_duplicates("arm")[FACTORS].reset_index(drop=True)
 
 
-def comparisons(details: pd.DataFrame) -> list[tuple[str, str, str]]:
+def comparisons(details: pd.DataFrame, builds_on: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """(what differs, one arm, the arm that it is compared with): the decoding on one adapter, or the training with
-    one format, decoded freely."""
+    one format, decoded freely, against the training that it builds on (`suites.Suite.builds_on`)."""
     arms = arms_of(details)
     trained = arms[arms["writer"] == "adapter"]
     pairs = []
     for (form, training), group in trained.groupby(["format", "training"], sort=False):
         free = group[group["decoding"] == FREE]
         pairs += [("decoding", row.arm, free.iloc[0].arm) for row in group.itertuples() if len(free) and row.decoding != FREE]
-        plain = trained[(trained["format"] == form) & (trained["training"] == DEFAULT) & (trained["decoding"] == FREE)]
-        if training != DEFAULT and len(free) and len(plain):
-            pairs.append(("training", free.iloc[0].arm, plain.iloc[0].arm))
+        before = trained[(trained["format"] == form) & (trained["training"] == builds_on.get(training)) & (trained["decoding"] == FREE)]
+        if len(free) and len(before):
+            pairs.append(("training", free.iloc[0].arm, before.iloc[0].arm))
     return pairs
 
 
-def paired_table(details: pd.DataFrame) -> pd.DataFrame:
-    """Every comparison on the same tasks, by split; Holm's correction over all of them (`statistics.paired`)."""
-    what = {(one, other): factor for factor, one, other in comparisons(details)}
-    if not what:
-        return pd.DataFrame(columns=["factor", "split", "depth", "template_shift", "first", "second", "n", "difference", "p_holm"])
-    table = paired(details, list(what), by=["split", "depth", "template_shift"])
-    table.insert(0, "factor", [what[pair] for pair in zip(table["first"], table["second"])])
-    return table
+def paired_table(details: pd.DataFrame, builds_on: Mapping[str, str]) -> pd.DataFrame:
+    """Every comparison on the same tasks, by split, of each of the `MEASURES`; Holm's correction over all rows of a measure
+    (`statistics.paired`). low_seeds and high_seeds: the cluster bootstrap over seeds (`statistics.bootstrap_difference`),
+    missing with fewer than two of them."""
+    what = {(one, other): factor for factor, one, other in comparisons(details, builds_on)}
+    details = details.assign(stops_early=(details["length"] == "under").astype(int))
+    tables = [_compared(details, list(what), column).assign(measure=measure) for measure, column in MEASURES.items() if what]
+    if not tables:
+        return pd.DataFrame(columns=COMPARED)
+    table = pd.concat(tables, ignore_index=True)
+    return table.assign(factor=[what[pair] for pair in zip(table["first"], table["second"])])[COMPARED]
+
+
+def _compared(details: pd.DataFrame, pairs: list[tuple[str, str]], column: str) -> pd.DataFrame:
+    table = paired(details, pairs, by=CELL, column=column).assign(low_seeds=np.nan, high_seeds=np.nan)
+    if details["seed"].nunique() < 2:
+        return table
+    key = [*CELL, "first", "second"]
+    drawn = pd.concat([bootstrap_difference(details, *pair, by=CELL, column=column) for pair in pairs], ignore_index=True)
+    drawn = drawn.set_index(key).reindex(table.set_index(key).index)
+    return table.assign(low_seeds=drawn["low"].to_numpy(), high_seeds=drawn["high"].to_numpy())
 
 
 def costs_table(details: pd.DataFrame) -> pd.DataFrame:

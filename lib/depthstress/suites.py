@@ -143,6 +143,15 @@ class Suite(Settings):
         """The arm of that name. Raises KeyError."""
         return {arm.name: arm for arm in self.arms}[name]
 
+    @property
+    def builds_on(self) -> dict[str, str]:
+        """The training that each one adds to: of those whose changes are a part of its own, the one with the most."""
+        changes = {DEFAULT: {}} | self.trainings
+        return {
+            name: max((n for n in changes if n != name and changes[n].items() <= own.items()), key=lambda n: len(changes[n]))
+            for name, own in self.trainings.items()
+        }
+
     def training(self, name: str) -> Training:
         """The suite's `train` with the changes of that name. Raises KeyError where there are none."""
         if name == DEFAULT:

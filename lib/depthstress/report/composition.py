@@ -7,7 +7,12 @@ import pandas as pd
 from .. import composition_figures as figures
 from ..analysis import Tables
 from ..composition import arms_of
+from ..intervals import LEVEL
+from ..runs import Run
 from .findings import INTERVALS, Finding, count_of, listed
+from .page import Page
+
+MEASURE_WORDS = {"right": "right results", "stops early": "programs that stop early"}
 
 
 def composition_findings(tables: Tables) -> list[Finding]:
@@ -119,3 +124,48 @@ def costs(table: pd.DataFrame) -> Finding:
         framing="One logistic model of executed accuracy over all arms that write a program with a taught adapter, Firth's penalty; points are average differences of the predicted probability. "
         "It has no interactions: an average over arms, not a law.",
     )  # fmt: skip
+
+
+def comparisons_section(page: Page, run: Run, tables: Tables) -> None:
+    """Arms that differ in one factor, on the same tasks: what was significantly better or worse, and every cell."""
+    table = tables.comparisons
+    if table.empty:
+        return
+    page.text(
+        "**Paired comparisons.** Arms that differ in one factor, on the same tasks. p is McNemar's exact test with Holm's correction over all cells of a measure; the interval is "
+        "Tango's, and beside it, with several seeds, the cluster bootstrap over seeds.",
+        "\n".join(f"- {sentence}" for sentence in compared(run, table)),
+    )
+    shown = pd.DataFrame({
+        "differs in": table["factor"], "measure": table["measure"], "wording": table["template_shift"].map({0: "standard", 1: "held out"}),
+        "depth": table["depth"], "arm": table["first"].map(lambda arm: run.arm(arm).shown),
+        "compared with": table["second"].map(lambda arm: run.arm(arm).shown), "n": table["n"],
+        "difference, points": [f"{100 * d:+.0f} ({100 * low:+.0f} to {100 * high:+.0f})" for d, low, high in _columns(table, "difference", "low", "high")],
+        "over seeds": ["–" if pd.isna(low) else f"{100 * low:+.0f} to {100 * high:+.0f}" for low, high in _columns(table, "low_seeds", "high_seeds")],
+        "p, Holm": table["p_holm"].map("{:.2g}".format),
+    })  # fmt: skip
+    page.table(shown, "Every paired comparison", fold="Every paired comparison")
+
+
+def compared(run: Run, table: pd.DataFrame) -> list[str]:
+    """A sentence a comparison and measure: in how many cells the first arm is significantly above or below the second."""
+    sentences = []
+    for (first, second, measure), rows in table.groupby(["first", "second", "measure"], sort=False):
+        clear = rows[rows["p_holm"] < 1 - LEVEL]
+        ups, downs = (clear[clear["difference"] > 0], clear[clear["difference"] < 0])
+        said = [f"significantly {word} in {len(part)} ({_where(part)})" for word, part in (("more", ups), ("less", downs)) if len(part)]
+        sentences.append(
+            f"{run.arm(first).shown} against {run.arm(second).shown}, {MEASURE_WORDS[measure]}: of {len(rows)} cells {' and '.join(said) or 'none differs significantly'}; "
+            f"{100 * rows['difference'].min():+.0f} to {100 * rows['difference'].max():+.0f} points."
+        )
+    return sentences
+
+
+def _where(rows: pd.DataFrame) -> str:
+    return ", ".join(
+        f"depth {row.depth}{', held out' if row.template_shift else ''}: {100 * row.difference:+.0f}" for row in rows.itertuples()
+    )
+
+
+def _columns(table: pd.DataFrame, *columns: str):
+    return zip(*(table[column] for column in columns))

@@ -1,0 +1,128 @@
+"""The controlled experiment's comparisons, figures and sentences, on details whose rates are set by hand."""
+
+import pandas as pd
+import pytest
+
+from depthstress.composition import MEASURES, comparisons, costs_table, coverage_by_training, paired_table
+from depthstress.composition_figures import coverage, decodings, survival
+from depthstress.report.composition import compared, composition_findings
+from depthstress.runs import Run
+from depthstress.suites import load_suite
+
+SUITE = load_suite("local_full")
+TASKS = 40
+
+
+def details_of(rates, seeds=(101, 202), early=None):
+    """A row an arm, seed, split (depths 1 and 4, both wordings) and task: `rates[arm]` of them are right; of the wrong ones of an
+    arm in `early` all stop early."""
+    rows = []
+    for name, rate in rates.items():
+        arm = SUITE.arm(name)
+        for seed in seeds:
+            for depth, shift in ((1, 0), (4, 0), (1, 1), (4, 1)):
+                for n in range(TASKS):
+                    right = int(n < rate * TASKS * (0.5 if shift else 1))
+                    rows.append({
+                        "arm": name, "title": arm.shown, "format": arm.format, "writer": arm.writer, "training": arm.training, "decoding": arm.decoded,
+                        "seed": seed, "split": f"{'template' if shift else 'comp'}_d{depth}", "depth": depth, "template_shift": shift,
+                        "example_id": f"{depth}-{shift}-{n}", "coverage": int(n % 2 == 0 or arm.training != "default"), "trained": 1,
+                        "primary_correct": right, "exec_correct": right, "length": "exact" if right else "under" if name in (early or ()) else "over",
+                        "first_divergence": float("nan") if right else 1 + n % (depth + 1), "gold_instructions": depth + 1,
+                    })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+FULL = {
+    "program_stack": 0.3,
+    "full": 0.5,
+    "full_stepwise_kind": 1.0,
+    "shuffled": 0.0,
+    "two": 0.5,
+    "two_punished": 0.5,
+    "random": 0.0,
+    "zero_shot": 0.1,
+}
+
+
+@pytest.fixture(scope="module")
+def details():
+    return details_of(FULL, early=["two"])
+
+
+def test_every_comparison_changes_one_factor(details):
+    assert SUITE.builds_on == {"full": "default", "varied": "full", "two": "full", "two_punished": "two", "shuffled": "full"}
+    assert comparisons(details, SUITE.builds_on) == [
+        ("decoding", "full_stepwise_kind", "full"), ("training", "full", "program_stack"), ("training", "shuffled", "full"),
+        ("training", "two", "full"), ("training", "two_punished", "two"),
+    ]  # fmt: skip
+
+
+def test_the_paired_table_has_each_measure_and_both_intervals(details):
+    table = paired_table(details, SUITE.builds_on)
+    assert len(table) == 5 * 4 * len(MEASURES)
+    row = table[(table["first"] == "full_stepwise_kind") & (table["split"] == "comp_d4") & (table["measure"] == "right")].iloc[0]
+    assert (row.n, row.rate_first, row.rate_second, row.difference) == (80, 1.0, 0.5, 0.5)
+    assert row.low < 0.5 < row.high and row.p_holm < 1e-6
+    assert row.low_seeds <= 0.5 <= row.high_seeds
+    stops = table[(table["first"] == "two_punished") & (table["split"] == "comp_d4") & (table["measure"] == "stops early")].iloc[0]
+    assert stops.difference == -0.5  # half of `two` stops early, none of the punished ones
+    alone = paired_table(details[details["seed"] == 101], SUITE.builds_on)
+    assert alone["low_seeds"].isna().all() and alone["low"].notna().all()
+    none = paired_table(details[details["arm"] == "random"], SUITE.builds_on)
+    assert none.empty and list(none) == list(table)
+
+
+def test_the_sentences_say_where_arms_differ(details):
+    said = compared(Run("local_full"), paired_table(details, SUITE.builds_on))
+    assert said[0] == (
+        "Program (trained full, stepwise, sees the kind) against Program (trained full), right results: of 4 cells significantly more in 4 "
+        "(depth 1: +50, depth 4: +50, depth 1, held out: +25, depth 4, held out: +25); +25 to +50 points."
+    )
+    (nothing,) = [s for s in said if s.startswith("Program (trained two punished) against Program (trained two), right results")]
+    assert nothing.endswith("of 4 cells none differs significantly; +0 to +0 points.")
+    (fewer,) = [s for s in said if s.startswith("Program (trained two punished) against Program (trained two), programs that stop early")]
+    assert "significantly less in 4" in fewer
+
+
+def test_what_costs_what_leaves_controls_out(details):
+    table = costs_table(details)
+    assert set(table["factor"]) == {"depth", "coverage", "template_shift", "decoding", "training"}
+    training = table[table["factor"] == "training"]
+    assert not training["contrast"].str.contains("shuffled").any()
+    wording = table[table["factor"] == "template_shift"].iloc[0]
+    assert wording.odds_ratio < 1 and wording.points < 0
+    assert costs_table(details[details["arm"] == "random"]).empty
+
+
+def test_coverage_is_split_for_arms_that_write_freely(details):
+    table = coverage_by_training(details)
+    assert set(table["arm"]) == {"program_stack", "full", "shuffled", "two", "two_punished"}
+    published = table[(table["arm"] == "program_stack") & (table["template_shift"] == 0)]
+    assert (published["n_trained"] == TASKS).all() and (published["n_untrained"] == TASKS).all()
+    assert (table.loc[table["arm"] == "full", "n_untrained"] == 0).all()
+
+
+def test_the_figures_draw_what_they_return(details):
+    for draw in (decodings, coverage, survival):
+        figure, table = draw(details)
+        assert len(table) and figure.axes
+    figure, table = decodings(details)
+    assert set(table["training"]) == {"full"} and set(table["held_out"]) == {0, 1}
+    assert [axes.get_title("left") or axes.get_title() for axes in figure.axes] == [
+        "taught “full”, standard wording",
+        "taught “full”, held-out wording",
+    ]
+
+
+def test_findings_follow_the_arms_that_there_are(details):
+    from types import SimpleNamespace
+
+    def names(part):
+        return [finding.name for finding in composition_findings(SimpleNamespace(details=part, costs=costs_table(part)))]
+
+    assert names(details) == ["decodings", "coverage", "survival", "costs"]
+    assert names(details[details["arm"].isin(["program_stack"])]) == []
+    assert names(details[details["arm"].isin(["program_stack", "full"])]) == ["coverage", "survival", "costs"]
+    found = composition_findings(SimpleNamespace(details=details, costs=costs_table(details)))
+    assert "one step at a time gets 80 of 80" in found[0].takeaway and "the intervals are apart" in found[0].takeaway

@@ -5,12 +5,15 @@ import shutil
 import pytest
 import torch
 
-from depthstress.analysis import PARTIAL, analyse, checked_texts, load_tables, read_rows, score_texts
+from depthstress.analysis import PARTIAL, analyse, checked_texts, load_tables, read_rows, score_run, score_texts
+from depthstress.arms import Arm
 from depthstress.data import make_data
 from depthstress.engines import Text
 from depthstress.engines.hf import HfEngine
 from depthstress.generation import GROUP, evaluate_arms, groups
 from depthstress.inputs import generation_inputs
+from depthstress.interpreter import parse
+from depthstress.opcodes import OPCODES
 from depthstress.runs import Run
 from depthstress.training import train_adapters
 from depthstress.units import MissingInput
@@ -206,3 +209,66 @@ def test_a_gpu_model_without_a_gpu_says_what_to_run_instead(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(NeedsCuda, match="Qwen3-4B .*needs an NVIDIA GPU.*make study"):
         load_base(load_model("qwen3-4b"))
+
+
+ARMS = (
+    "program_stack",
+    {"name": "constrained", "format": "program_stack", "decoding": "constrained"},
+    {"name": "steps", "format": "program_stack", "decoding": "stepwise", "stepwise": {"sees": "kind", "constrained": True, "retries": 1}},
+    {"name": "next", "format": "next_instruction", "decoding": "stepwise"},
+    {"name": "four_shot", "format": "program_stack", "writer": "base", "shots": 4},
+    {"name": "random", "format": "program_stack", "writer": "random"},
+    {"name": "oracle", "format": "program_stack", "writer": "oracle"},
+)
+
+
+@pytest.fixture
+def every_kind(small_run, tiny_base):
+    """A run with an arm of every writer and decoding, trained."""
+    small_run.suite = small_run.suite.model_copy(update={"arms": [Arm.model_validate(arm) for arm in ARMS]})
+    run = Run(small_run.suite, small_run.model, outputs=small_run.folder.parent)
+    tiny_base.tokenizer.chat_template = "{% for message in messages %}<{{ message.content }}>{% endfor %}"
+    make_data(run, 101)
+    train_adapters(run, tiny_base)
+    return run
+
+
+def test_every_kind_of_arm_is_generated_and_scored(every_kind, tiny_base):
+    assert [name for name, _ in every_kind.adapters] == ["program_stack", "next_instruction"]  # decodings share one
+    evaluate_arms(every_kind, tiny_base)
+    details = score_run(every_kind).set_index("arm")
+    assert (details.loc["oracle", "primary_correct"] == 1).all() and (details.loc["oracle", "exact_program"] == 1).all()
+    assert details.loc["random", "length"].isin(["exact", "over"]).all()  # over: a load more than gold, to operate on
+    assert details.loc["constrained", "end"].isin(["eos", "limit"]).all()
+    for text in details.loc["constrained", "generated"]:
+        assert all(instruction.opcode in OPCODES for instruction in parse(text)), text
+    steps = read_rows(every_kind.generations("steps", 101).folder)
+    assert all(row["steps"] and (row["end"] == "eos") == (row["failure"] is None) for row in steps)
+    assert any(len(row["steps"]) > 1 and row["failure"] for row in steps)  # asked again, once, and still wrong
+    assert {row["end"] for row in read_rows(every_kind.generations("next", 101).folder)} <= {"eos", "failed", "limit"}
+
+
+def test_a_stopped_loop_asks_nothing_twice(every_kind, tiny_base, monkeypatch):
+    arm = "steps"
+    run = Run(every_kind.suite, every_kind.model, arms=[arm], outputs=every_kind.folder.parent)
+    evaluate_arms(run, tiny_base)
+    first = generated(run)
+    shutil.rmtree(run.folder / "generations")
+    asked, real = [], HfEngine.generate
+
+    def noting(self, requests, most=10**9):
+        for n, pair in enumerate(real(self, requests)):
+            if n == most:
+                raise KeyboardInterrupt
+            asked.append((requests[pair[0]].prompt, requests[pair[0]].seed))
+            yield pair
+
+    monkeypatch.setattr(HfEngine, "generate", lambda self, requests: noting(self, requests, GROUP + 1))
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_arms(run, tiny_base)
+    kept = set(asked[:GROUP])
+    asked.clear()
+    monkeypatch.setattr(HfEngine, "generate", noting)
+    evaluate_arms(run, tiny_base)
+    assert generated(run) == first
+    assert not kept & set(asked)

@@ -276,3 +276,21 @@ def test_other_settings_set_an_adapter_aside(ready, tiny_base):
     ready.suite = ready.suite.model_copy(update={"train": ready.suite.train.model_copy(update={"lr": 1e-3})})
     trained(ready, tiny_base)
     assert (ready.folder / "stale" / "adapters-program_stack-s101-1" / "adapter_model.safetensors").exists()
+
+
+def test_shuffled_targets_are_the_same_texts_under_other_prompts(ready):
+    shuffled = ready.suite.train.model_copy(update={"targets": "shuffled"})
+    own = texts(ready, ARM)
+    ready.suite = ready.suite.model_copy(update={"train": shuffled})
+    moved = texts(ready, ARM)
+    assert [row[:2] for row in moved] == [row[:2] for row in own]
+    assert sorted(row[2] for row in moved) == sorted(row[2] for row in own)
+    assert sum(a[2] != b[2] for a, b in zip(own, moved)) > len(own) / 2
+    assert texts(ready, ARM) == moved
+
+
+def test_a_premature_end_is_punished_only_where_lines_remain(tiny_base):
+    one, two = (encode(tiny_base, [("x", "ab", target)], 99) for target in ("PUSH 1\n", "PUSH 1\nADD 2\n"))
+    with new_adapter(tiny_base, Lora(r=4, alpha=8, dropout=0.0), 1) as model, packed_attention(model.get_base_model()):
+        assert packed_loss(model, one, tiny_base, 1.0) == packed_loss(model, one, tiny_base)
+        assert packed_loss(model, two, tiny_base, 1.0) > packed_loss(model, two, tiny_base)

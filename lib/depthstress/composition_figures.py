@@ -11,6 +11,7 @@ from .composition import coverage_by_training, survival_table
 from .figures import accuracy_table, draw_line, subplots
 from .theme import GREY, look, theme
 
+FACTOR_WORDS = {"template_shift": "wording"}
 DECODED = {
     "free": "whole program",
     "constrained": "whole program, constrained",
@@ -35,8 +36,8 @@ def decodings(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         for n, training in enumerate(trainings):
             for held_out, axes in enumerate(panels[n]):
                 part = table[(table["training"] == training) & (table["held_out"] == held_out)]
-                for decoding, line in part.groupby("decoding", sort=False):
-                    draw_line(axes, line, DECODED.get(decoding, decoding), *look("program_stack", decoding))
+                for place, (decoding, line) in enumerate(part.groupby("decoding", sort=False)):
+                    draw_line(axes, _aside(line, place), DECODED.get(decoding, decoding), *look("program_stack", decoding))
                 axes.set_title(f"taught “{training}”, {'held-out' if held_out else 'standard'} wording", fontsize=10)
                 depth_axis(axes, part["depth"], "right result" if not held_out else "")
         if trainings:
@@ -55,13 +56,13 @@ def coverage(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         figure, panels = subplots(1, max(len(arms), 1), figsize=(3.1 * max(len(arms), 1) + 0.8, 3.6), sharey=True, squeeze=False)
         for axes, arm in zip(panels[0], arms):
             rows = table[table["arm"] == arm]
-            for side, style in (("trained", ("#009e73", "o")), ("untrained", ("#d55e00", "X"))):
+            for place, (side, style) in enumerate((("trained", ("#009e73", "o")), ("untrained", ("#d55e00", "X")))):
                 line = rows[rows[f"n_{side}"] > 0]
                 line = pd.DataFrame(
                     {"depth": line["depth"], "accuracy": line[f"rate_{side}"], "low": line[f"low_{side}"], "high": line[f"high_{side}"]}
                 )
                 if len(line):
-                    draw_line(axes, line, "every opcode trained" if side == "trained" else "an opcode never trained", *style)
+                    draw_line(axes, _aside(line, place), "every opcode trained" if side == "trained" else "an opcode never trained", *style)
             axes.set_title("\n".join(_wrapped(rows["title"].iloc[0])), fontsize=9)
             depth_axis(axes, rows["depth"], "executed, right" if arm == arms[0] else "")
         if arms:
@@ -101,7 +102,7 @@ def costs(table: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
             axes.plot(row.odds_ratio, place, marker="o", color="#0072b2", markersize=6)
         axes.axvline(1.0, color=GREY, linewidth=1, linestyle=":")
         axes.set(xscale="log", xlabel="odds ratio of a right result (left of 1: it costs; right: it helps)")
-        axes.set_yticks(range(len(shown)), [f"{row.factor}: {row.contrast}" for row in shown.itertuples()])
+        axes.set_yticks(range(len(shown)), [f"{FACTOR_WORDS.get(row.factor, row.factor)}: {row.contrast}" for row in shown.itertuples()])
         axes.invert_yaxis()
         axes.grid(False, axis="y")
     return figure, table
@@ -115,6 +116,11 @@ def depth_axis(axes, depths, ylabel: str) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def _aside(line: pd.DataFrame, place: int) -> pd.DataFrame:
+    """The line's points moved to the right a little, so that lines with the same values don't hide each other."""
+    return line.assign(depth=line["depth"] * 1.04**place)
 
 
 def _wrapped(title: str) -> list[str]:

@@ -46,7 +46,7 @@ def by_depth(details: pd.DataFrame, held_out: bool) -> tuple[Figure, pd.DataFram
     with theme():
         figure, axes = subplots(figsize=SIZE)
         for offset, ((arm, title), rows) in enumerate(table.groupby(["arm", "title"], sort=False)):
-            draw_line(axes, rows, title, *looks[arm], shift=(offset - 1.5) * 0.05)
+            draw_line(axes, rows, title, *looks[arm], shift=(offset - (len(looks) - 1) / 2) * min(0.05, 0.4 / len(looks)))
         _depth_axes(axes, table, "right result")
     return figure, table
 

@@ -109,12 +109,12 @@ def costs(table: pd.DataFrame) -> Finding:
     figure, data = figures.costs(table)
     rows = data[data["odds_ratio"].notna()] if "odds_ratio" in data else data.iloc[:0]
     words = [
-        f"{row.factor} ({row.contrast}): odds ratio {row.odds_ratio:.2g} (95% interval {row.low:.2g} to {row.high:.2g}), {row.points:+.0f} points"
+        f"{_factor(row)} ({row.contrast}): odds ratio {_ratio(row.odds_ratio)} (95% interval {_ratio(row.low)} to {_ratio(row.high)}), {row.points:+.0f} points"
         for row in rows.itertuples()
     ]
     costly = rows.loc[rows["points"].idxmin()] if len(rows) else None
     title = (
-        f"What costs most: {costly.factor}, {costly.contrast} ({costly.points:+.0f} points)."
+        f"What costs most: {_factor(costly)}, {costly.contrast} ({costly.points:+.0f} points)."
         if costly is not None
         else "Nothing could be estimated."
     )
@@ -124,6 +124,14 @@ def costs(table: pd.DataFrame) -> Finding:
         framing="One logistic model of executed accuracy over all arms that write a program with a taught adapter, Firth's penalty; points are average differences of the predicted probability. "
         "It has no interactions: an average over arms, not a law.",
     )  # fmt: skip
+
+
+def _factor(row) -> str:
+    return figures.FACTOR_WORDS.get(row.factor, row.factor)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def comparisons_section(page: Page, run: Run, tables: Tables) -> None:

@@ -49,11 +49,13 @@ def method(page: Page, run: Run) -> None:
     page.text(
         f"**Tasks.** {len(FAMILIES)} families of procedures: {', '.join(FAMILIES)}. Every step changes the value, no answer is empty, and within a seed no gold program stands in two splits. "
         f"Depth is the number of operations. Training is in {train.wording} words; {'the reworded splits use other words and frames' if train.wording == 'standard' else 'the standard splits use other words and frames'}.",
-        f"**Training.** One LoRA adapter for each arm and seed on {run.model.title} ({run.model.weights} weights, {run.model.compute} compute), with loss on the target alone: "
-        f"{train.examples} examples of depth {depths}, {train.updates} updates of {train.batch_size * train.grad_accum} with AdamW at a constant {train.lr:g}. Nothing is known here of the model without fine-tuning.",
-        f"**Evaluation.** {len(suite.splits)} splits of {evaluation.per_split} tasks a seed, the same for every arm; greedy, at most {evaluation.max_new_tokens} new tokens.",
+        f"**Training.** One LoRA adapter for each format, training and seed on {run.model.title} ({run.model.weights} weights, {run.model.compute} compute), with loss on the target alone: "
+        f"{train.examples} examples of depth {depths}, {train.updates} updates of {train.batch_size * train.grad_accum} with AdamW at a constant {train.lr:g}.{_trainings(run)}",
+        f"**Evaluation.** {len(suite.splits)} splits of {evaluation.per_split} tasks a seed, the same for every arm; greedy, at most {_token_limit(run)}.",
         "**Scoring.** Instructions are executed by a deterministic interpreter; its value must equal the gold answer exactly. Answer only is scored by its first written answer.",
     )
+    if controls := [run.arm(arm) for arm in run.arms if run.arm(arm).writer != "adapter"]:
+        page.text("**Controls**, written without an adapter: " + "; ".join(f"{arm.shown} (`{arm.name}`)" for arm in controls) + ".")
     page.text(f"**To repeat it:** `make study SUITE={suite.name}` in a clone of the repository.")
     formats = {run.arm(arm).format: run.arm(arm).written for arm in run.arms}.values()
     rows = [{"format": form.title, "asked": form.instruction, "target": code(form.target(example))} for form in formats]
@@ -212,13 +214,16 @@ def limits(page: Page, run: Run, tables: Tables) -> None:
     points = [
         f"Each cell holds {run.suite.evaluation.per_split} tasks a seed and this run has {_seeds(tables)}; read the intervals, not the points."
         + (" With one seed nothing is known about how much another adapter would differ." if tables.details["seed"].nunique() == 1 else ""),
-        f"{truncated} of {len(tables.details)} generations reached the limit of {run.suite.evaluation.max_new_tokens} tokens. They are scored as they stand; the full table has their share.",
+        f"{truncated} of {len(tables.details)} generations reached their limit of {_token_limit(run)}. They are scored as they stand; the full table has their share.",
         _droppable_share(run, tables),
         "Depth and coverage are mixed in the splits as published; the section on coverage takes them apart as far as the data allow.",
         "No reworded split has depth 1 in the published design, so the cost of wording alone is not measured." if not any(s.held_out and s.depth == 1 for s in run.suite.splits) else "",
         "Deviations from the published protocol: the requests are in our own words; starting texts come in both cases; a step that changes nothing and an empty answer are excluded "
         "(108 of the 1,920 published gold answers are empty, where a wrong program can score); a seed without a failure type counts as 0 in that type's mean, where the published tables skip the seed.",
-        "The model was not tried without fine-tuning, and no arm writes the value after each step.",
+        "" if any(run.arm(arm).writer == "base" for arm in run.arms) else "The model was not tried without fine-tuning.",
+        "" if any(run.arm(arm).format == "state_trace" for arm in run.arms) else "No arm writes the value after each step.",
+        "Stepwise arms with oracle segmentation are handed one step at a time in a frame that training had: they measure a compiler of single steps, not a reader of the whole request."
+        if any(run.arm(arm).stepwise and run.arm(arm).format == "program_stack" for arm in run.arms) else "",
         f"The weights are those of {run.model.source.member.rsplit('/', 1)[-1]}, dequantised, then held as {run.model.weights}: what the first quantisation lost is not measured." if run.model.source.member else "",
         f"The base is {run.model.title} in {run.model.weights}, the published one Qwen3-4B in nf4: differences between the two columns are differences of model, size and recipe together."
         if run.model.name != "qwen3-4b" else "",
@@ -226,6 +231,24 @@ def limits(page: Page, run: Run, tables: Tables) -> None:
         f"Unfinished: {', '.join(f'{row.arm}, seed {row.seed} ({row.generations} of {row.expected})' for row in missing.itertuples())}." if len(missing) else "",
     ]  # fmt: skip
     page.text("\n".join(f"- {point}" for point in points if point))
+
+
+def _token_limit(run: Run) -> str:
+    evaluation = run.suite.evaluation
+    if evaluation.max_new_tokens:
+        return f"{evaluation.max_new_tokens} new tokens"
+    return f"{evaluation.gold_ratio:g} times the new tokens of the gold target and {evaluation.limit(0)} more"
+
+
+def _trainings(run: Run) -> str:
+    """What the trainings of this run's adapters change, in words."""
+    used = dict.fromkeys(run.arm(arm).training for arm in run.arms)
+    changes = [
+        f"“{name}” has {', '.join(f'{field} {value}' for field, value in run.suite.trainings[name].items())}".replace("_", " ")
+        for name in used
+        if name in run.suite.trainings
+    ]
+    return f" Of the trainings that differ, {'; '.join(changes)}." if changes else ""
 
 
 def _droppable_share(run: Run, tables: Tables) -> str:

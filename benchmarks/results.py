@@ -32,6 +32,16 @@ RATIOS: dict[str, tuple[str, Callable[[dict], float]]] = {
     "eval_lm_eval_batch": ("eval", lambda s: s["lm_eval_batch"]),
     "local_minutes": ("local", lambda s: s["seconds"] / 60),
     "local_peak_gib": ("local", lambda s: s["peak_bytes"] / 2**30),
+    "score_per_second": ("around", lambda s: s["score_per_second"]),
+    "score_first_per_second": ("around", lambda s: s["score_first_per_second"]),
+    "data_100k_seconds": ("around", lambda s: s["data_seconds"]),
+    **{
+        f"analysis_{rows}_{what}": ("around", lambda s, key=f"analysis_{rows}_{what}": s[key])
+        for rows in (1_000, 10_000, 100_000, 1_000_000)
+        for what in ("seconds", "peak_gib")
+    },
+    "load_seconds": ("around", lambda s: s["load_seconds"]),
+    "import_seconds": ("around", lambda s: max(value for key, value in s.items() if key.startswith("import_"))),
     "limit_square_gflops": ("limits", lambda s: s["square_rate"] / 1e9),
     "limit_model_gflops": ("limits", lambda s: s["model_rate"] / 1e9),
     "limit_bandwidth_gbs": ("limits", lambda s: s["bandwidth"] / 1e9),

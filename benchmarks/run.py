@@ -21,7 +21,7 @@ from depthstress.suites import ROOT
 from .results import FOLDER, Results, summary
 from .table import rewrite, table
 
-PARTS = ("limits", "train", "eval", "local")
+PARTS = ("limits", "train", "eval", "around", "local")
 PEERS = ("trl", "lm_eval", "accelerate", "datasets", "numpy")
 REPETITIONS = 5
 
@@ -58,6 +58,8 @@ def measure(part: str, results: Results, python: Path, quick: bool) -> None:
     """One part: what is not measured yet, added to the partial file."""
     if part == "local":  # alone without torch: what it measures must not start with its caller's memory
         import_module(".local", __package__).measure(results, python, quick)
+    elif part == "around":
+        import_module(".throughput", __package__).measure(results, quick)
     else:
         from .material import Material
 

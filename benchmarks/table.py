@@ -24,7 +24,7 @@ class Bar:
         return value <= self.bar if self.at_most else value >= self.bar
 
     def shown(self, value: float) -> str:
-        return f"{value:.0%}" if self.unit == "%" else f"{value:.3g}{self.unit}"
+        return f"{value:.0%}" if self.unit == "%" else f"{value:,.0f}{self.unit}" if value >= 1000 else f"{value:.3g}{self.unit}"
 
 
 BARS = (
@@ -34,6 +34,12 @@ BARS = (
     Bar("eval_vs_lm_eval", "evaluating an adapter, times as fast as lm-evaluation-harness at its best batch size", 2.0, "x"),
     Bar("local_minutes", "suite local from nothing to its report", 8.0, " min", at_most=True),
     Bar("local_peak_gib", "memory of suite local's largest process", 3.0, " GiB", at_most=True),
+    Bar("score_per_second", "programs scored a second on one core", 50_000),
+    Bar("data_100k_seconds", "100,000 examples generated", 30, " s", at_most=True),
+    Bar("analysis_1000000_seconds", "analysis of 1,000,000 scored generations", 60, " s", at_most=True),
+    Bar("analysis_1000000_peak_gib", "its memory", 2.0, " GiB", at_most=True),
+    Bar("load_seconds", "loading the converted model", 3, " s", at_most=True),
+    Bar("import_seconds", "imports of the slowest notebook", 5, " s", at_most=True),
 )
 
 

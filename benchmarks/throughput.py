@@ -1,4 +1,4 @@
-"""`python -m benchmarks.throughput`: how fast the study is around the model: scoring, data, analysis, start-up.
+"""How fast the study is around the model: scoring, data, analysis, start-up.
 
 Every measurement runs in a fresh process, so that none finds another's caches, imports or memory. Rates count the
 processor's time of one core; start-up counts the clock's.
@@ -20,6 +20,8 @@ from pathlib import Path
 from statistics import median
 
 from depthstress.suites import ROOT
+
+from .results import Results
 
 RESULTS = ROOT / "outputs"
 PUBLISHED = ROOT.parent / "shared" / "published" / "main_v1"
@@ -79,7 +81,7 @@ def _score_rate() -> dict[str, float]:
 def _real_texts() -> list[tuple]:
     """The arguments of `score` for every real generation that there is."""
     from depthstress.analysis import read_tables
-    from depthstress.formats import ARMS
+    from depthstress.formats import FORMATS
     from depthstress.rescore import read_published
     from depthstress.runs import Run, read_examples
 
@@ -87,23 +89,23 @@ def _real_texts() -> list[tuple]:
     gold = {
         e.id: e.program for seed in run.seeds for s in run.suite.splits for e in read_examples(run.data(seed).folder / f"{s.name}.jsonl")
     }
-    rows = [(r.arm, r.generated, r.answer, gold[r.example_id]) for r in read_tables(run).details.itertuples()]
+    rows = [(r.format, r.generated, r.answer, gold[r.example_id]) for r in read_tables(run).details.itertuples()]
     if PUBLISHED.is_dir():
         rows += [(r.arm, r.generated, r.answer, r.target) for r in read_published(PUBLISHED, "details.csv").itertuples()]
-    return [(ARMS[arm].reads_program, *rest) for arm, *rest in rows]
+    return [(FORMATS[form].reads_program, *rest) for form, *rest in rows]
 
 
 def _new_texts(count: int) -> list[tuple]:
     """Texts of new tasks in every arm, by turns the target and the target without its last instruction, the commonest failure."""
-    from depthstress.formats import ARMS
+    from depthstress.formats import FORMATS
     from depthstress.tasks import make_split
 
     rows = []
     for number, example in enumerate(make_split("throughput", "new", 1, count, list(range(1, 9)), "standard", "full", set())):
-        for arm in ARMS.values():
-            lines = arm.target(example).splitlines()
+        for form in FORMATS.values():
+            lines = form.target(example).splitlines()
             text = "\n".join(lines[: len(lines) - number % 2])
-            rows.append((arm.reads_program, text, example.answer, example.program))
+            rows.append((form.reads_program, text, example.answer, example.program))
     return rows
 
 
@@ -178,12 +180,11 @@ def _peak_gib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def main() -> None:
-    """Measure everything and print a line a figure."""
-    for measure, *arguments in ((score_rate,), (data_rate,), *((analysis_cost, rows) for rows in ROWS), (import_seconds,), (load_seconds,)):
-        for name, value in measure(*arguments).items():
-            print(f"{name:<28} {value:>12,.{0 if value >= 1000 or value == int(value) else 2}f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def measure(results: Results, quick: bool) -> None:
+    """A repetition: everything once; of the analysis the smaller sizes alone where it is only tried."""
+    for _ in results.missing("around"):
+        sample = score_rate() | data_rate(1_000 if quick else 100_000) | import_seconds() | load_seconds()
+        for rows in ROWS[:2] if quick else ROWS:
+            cost = analysis_cost(rows)
+            sample |= {f"analysis_{rows}_{what}": cost[f"analysis_{what}"] for what in ("seconds", "peak_gib")}
+        results.add("around", sample)

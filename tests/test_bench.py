@@ -23,6 +23,10 @@ SAMPLES = {
         }
     ],
     "local": [{"seconds": 630.0, "peak_bytes": 2**31}],
+    "around": [
+        {"score_per_second": 60_000.0, "score_first_per_second": 30_000.0, "data_seconds": 20.0, "load_seconds": 0.5, "import_01_data_seconds": 1.0,
+         "import_study_seconds": 0.2, **{f"analysis_{rows}_{what}": rows / 2e4 for rows in (1_000, 10_000, 100_000, 1_000_000) for what in ("seconds", "peak_gib")}}
+    ],
     "limits": [{"square_rate": 1e11, "model_rate": 9e10, "bandwidth": 3e10}],
 }  # fmt: skip
 MACHINE = {"processor": "a processor", "cores": 2, "memory_gib": 23.4, "gpus": []}

@@ -131,7 +131,8 @@ def test_nf4_really_ran(undisturbed):
     config = json.loads((undisturbed / "adapters" / "program_stack-s101" / "provenance.json").read_text())
     assert config["model"]["weights"] == "nf4"
     book = (undisturbed / "notebooks" / "02_train.ipynb").read_text()
-    assert "Linear4bit" in book
+    # on a CPU the weights are held rounded to NF4 and back; on CUDA in 4 bits
+    assert "rounded to NF4: no block of 64 weights has more than 16 values" in book or "Linear4bit" in book
 
 
 def test_the_outputs_are_complete(undisturbed):

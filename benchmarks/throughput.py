@@ -21,11 +21,10 @@ from statistics import median
 
 from depthstress.suites import ROOT
 
-from .results import Results
+from .results import ROWS, Results
 
 RESULTS = ROOT / "outputs"
 PUBLISHED = ROOT.parent / "shared" / "published" / "main_v1"
-ROWS = (1_000, 10_000, 100_000, 1_000_000)
 REPETITIONS = 5
 
 

@@ -11,7 +11,6 @@ from .composition import coverage_by_training, survival_table
 from .figures import accuracy_table, draw_line, subplots
 from .theme import GREY, look, theme
 
-FACTOR_WORDS = {"template_shift": "wording"}
 DECODED = {
     "free": "whole program",
     "constrained": "whole program, constrained",
@@ -102,7 +101,7 @@ def costs(table: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
             axes.plot(row.odds_ratio, place, marker="o", color="#0072b2", markersize=6)
         axes.axvline(1.0, color=GREY, linewidth=1, linestyle=":")
         axes.set(xscale="log", xlabel="odds ratio of a right result (left of 1: it costs; right: it helps)")
-        axes.set_yticks(range(len(shown)), [f"{FACTOR_WORDS.get(row.factor, row.factor)}: {row.contrast}" for row in shown.itertuples()])
+        axes.set_yticks(range(len(shown)), [f"{factor_words(row.factor)}: {row.contrast}" for row in shown.itertuples()])
         axes.invert_yaxis()
         axes.grid(False, axis="y")
     return figure, table
@@ -116,6 +115,11 @@ def depth_axis(axes, depths, ylabel: str) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def factor_words(factor: str) -> str:
+    """A factor's column as readers know it."""
+    return "wording" if factor == "template_shift" else factor
 
 
 def _aside(line: pd.DataFrame, place: int) -> pd.DataFrame:

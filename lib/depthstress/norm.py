@@ -26,11 +26,15 @@ class _RmsNorm(torch.autograd.Function):
         return dx.mul_(scale).addcmul_(x, along), None, None
 
 
+def is_rms_norm(module: torch.nn.Module) -> bool:
+    """Whether a layer is transformers' RMSNorm, which has the same fields in every architecture."""
+    return type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon")
+
+
 @contextmanager
 def fused_norms(model: torch.nn.Module) -> Iterator[None]:
-    """Compute the model's RMSNorm layers as above, in place of their own forward pass (transformers' have the same
-    fields in every architecture)."""
-    layers = [module for module in model.modules() if type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon")]
+    """Compute the model's RMSNorm layers as above, in place of their own forward pass."""
+    layers = [module for module in model.modules() if is_rms_norm(module)]
     for layer in layers:
         layer.forward = lambda x, layer=layer: _RmsNorm.apply(x, layer.weight, layer.variance_epsilon)
     try:

@@ -30,7 +30,7 @@ def coverage_table(programs: pd.DataFrame) -> pd.DataFrame:
     split = pd.concat([coverage_split(programs), coverage_split(programs, ["template_shift"]).assign(depth="all")], ignore_index=True)
     return pd.DataFrame({
         "wording": split["template_shift"].map(WORDING), "depth": split["depth"],
-        **{f"{name} (n)": _each(split, f"rate_{name}", f"n_{name}", form="{:.1%} ({:.0f})") for name in ("trained", "untrained")},
+        **{f"{name} (n)": each(split, f"rate_{name}", f"n_{name}", form="{:.1%} ({:.0f})") for name in ("trained", "untrained")},
         "difference": _points(split, "difference", "low", "high"),
     })  # fmt: skip
 
@@ -38,7 +38,7 @@ def coverage_table(programs: pd.DataFrame) -> pd.DataFrame:
 def survival_table(programs: pd.DataFrame) -> pd.DataFrame:
     """`survival.survival` by depth: a row a step, the survival and its interval in the columns."""
     table = survival(programs[programs["template_shift"] == 0], ["depth"])
-    table["shown"] = _each(table, "survival", "survival_low", "survival_high", form="{:.0%} ({:.0%} to {:.0%})")
+    table["shown"] = each(table, "survival", "survival_low", "survival_high", form="{:.0%} ({:.0%} to {:.0%})")
     wide = table.pivot(index="step", columns="depth", values="shown").fillna("").reset_index()
     return wide.rename(columns=lambda name: name if name == "step" else f"depth {name}").rename_axis(columns=None)
 
@@ -48,10 +48,10 @@ def effects_table(programs: pd.DataFrame) -> pd.DataFrame:
     table = what_costs_what(programs)
     return pd.DataFrame({
         "factor": table["factor"], "contrast": table["contrast"],
-        "odds ratio": _each(table, "odds_ratio", "low", "high", form="{:.3g} ({:.3g} to {:.3g})"),
-        "by seed": _each(table, "low_seeds", "high_seeds", form="{:.3g} to {:.3g}"),
-        "points": _each(table, "points", "points_low", "points_high", form="{:+.1f} ({:+.1f} to {:+.1f})"),
-        "p": _each(table, "p", form="{:.2g}"), "estimated": table["estimated"],
+        "odds ratio": each(table, "odds_ratio", "low", "high", form="{:.3g} ({:.3g} to {:.3g})"),
+        "by seed": each(table, "low_seeds", "high_seeds", form="{:.3g} to {:.3g}"),
+        "points": each(table, "points", "points_low", "points_high", form="{:+.1f} ({:+.1f} to {:+.1f})"),
+        "p": each(table, "p", form="{:.2g}"), "estimated": table["estimated"],
     })  # fmt: skip
 
 
@@ -59,16 +59,16 @@ def paired_table(details: pd.DataFrame) -> pd.DataFrame:
     """`statistics.paired` for every two arms: a row a split, first - second in points and Holm's p in the columns."""
     arms = list(details["arm"].unique())[::-1]
     table = paired(details, list(combinations(arms, 2)), ["split"])
-    table["shown"] = _each(table.assign(points=100 * table["difference"]), "points", "p_holm", form="{:+.1f}, p {:.2g}")
+    table["shown"] = each(table.assign(points=100 * table["difference"]), "points", "p_holm", form="{:+.1f}, p {:.2g}")
     wide = table.pivot(index="split", columns=["first", "second"], values="shown").reset_index()
     return wide.rename(columns=lambda name: f"- {name}" if name in arms else name, level="second").rename_axis(columns=[None, None])
 
 
 def _points(table: pd.DataFrame, *columns: str) -> list[str]:
     """Rates as percentage points with their interval."""
-    return _each(table[list(columns)] * 100, *columns, form="{:+.1f} ({:+.1f} to {:+.1f})")
+    return each(table[list(columns)] * 100, *columns, form="{:+.1f} ({:+.1f} to {:+.1f})")
 
 
-def _each(table: pd.DataFrame, *columns: str, form: str) -> list[str]:
-    """The columns of every row, formatted; "" where the first is missing."""
-    return ["" if pd.isna(row[0]) else form.format(*row) for row in zip(*(table[column] for column in columns))]
+def each(table: pd.DataFrame, *columns: str, form: str, missing: str = "") -> list[str]:
+    """The columns of every row, formatted; `missing` where the first is missing."""
+    return [missing if pd.isna(row[0]) else form.format(*row) for row in zip(*(table[column] for column in columns))]

@@ -15,6 +15,8 @@ from peft.utils.integrations import dequantize_module_weight
 from torch.nn import Linear, Module, Parameter, RMSNorm
 from torch.nn.functional import silu
 
+from ..norm import is_rms_norm
+
 FEW = 256  # rows: up to here products are faster with the weight as their first factor
 
 
@@ -77,7 +79,7 @@ def _flat(module: Module) -> Module | None:
     """What computes the same as a layer, faster; None where the layer is of no kind that is known."""
     if type(module) is Linear or isinstance(module, LoraLayer):
         return WeightFirst(_weight(module), _plain(module).bias)
-    if hasattr(module, "variance_epsilon"):  # transformers' RMSNorm, of every architecture
+    if is_rms_norm(module):
         norm = RMSNorm(module.weight.shape, module.variance_epsilon, device="meta")
         norm.weight = module.weight
         return norm

@@ -69,8 +69,8 @@ class HfEngine:
     """Greedy texts of a transformers model (a PEFT model runs with its active adapter); at most `batch_size` rows at
     a time, fewer where their keys and values would take more than half of the memory that is free.
 
-    `share_prefix`: compute what a prompt has in common with the beginning of one that is being written only once. `joining_tokens`: of prompts that join in one step, at most
-    (but always one prompt, where a slot is free).
+    `share_prefix`: take over what a prompt has in common with a row that is being written, instead of computing it again.
+    `joining_tokens`: of prompts that join in one step, at most (but always one prompt, where a slot is free).
     """
 
     def __init__(self, base: Base, model, batch_size: int, share_prefix: bool = True, joining_tokens: int = JOINING_TOKENS) -> None:
@@ -114,9 +114,8 @@ class HfEngine:
         """The slot whose cached tokens begin as the row does for longest, and for how many tokens; the row keeps one to run."""
         if not self.share_prefix:
             return 0, 0
-        common = [len(os.path.commonprefix([other.ids[: other.cached], row.ids[:-1]])) for other in running]
-        slot = max(range(len(common)), key=common.__getitem__, default=0)
-        return slot, common[slot] if common else 0
+        common = (len(os.path.commonprefix([other.ids[: other.cached], row.ids[:-1]])) for other in running)
+        return max(enumerate(common), key=lambda pair: pair[1], default=(0, 0))
 
     def _row(self, index: int, request: Request) -> Row:
         ids = self.base.tokens(request.prompt)

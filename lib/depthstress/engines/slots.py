@@ -98,8 +98,9 @@ class Slots:
             q = query[chosen].reshape(rows, part.width, -1, shared, query.shape[-1]).permute(0, 2, 3, 1, 4).flatten(2, 3)
             k = keys[part.first : part.last, :, : part.length]
             v = values[part.first : part.last, :, : part.length]
-            o = _attention(q, k, v, part.mask.repeat(1, 1, shared, 1), scaling) if part.width > 1 else _of_few(q, k, v, part.mask, scaling)
-            # o: [rows, key heads, shared * width, dimension]
+            mask = part.mask.repeat(1, 1, shared, 1) if part.width > 1 else part.mask
+            attention = _of_few if part.width == 1 and q.device.type == "cpu" else scaled_dot_product_attention
+            o = attention(q, k, v, attn_mask=mask, scale=scaling)  # [rows, key heads, shared * width, dimension]
             output[chosen] = o.unflatten(2, (shared, part.width)).permute(0, 3, 1, 2, 4).reshape(-1, heads, query.shape[-1])
         return output[None]
 
@@ -108,13 +109,9 @@ def _slot_attention(module, query, key, value, attention_mask, scaling=None, *, 
     return slots.attend(module.layer_idx, query, key, value, scaling), None
 
 
-def _attention(q, k, v, mask: torch.Tensor, scaling: float | None) -> torch.Tensor:
-    return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scaling)
-
-
-def _of_few(q, k, v, mask: torch.Tensor, scaling: float | None) -> torch.Tensor:
-    """The same with plain products: of few queries a row the flash kernel makes less than the memory's rate on a CPU."""
-    scores = torch.matmul(q, k.transpose(2, 3)).mul_(scaling or q.shape[-1] ** -0.5).add_(mask)
+def _of_few(q, k, v, attn_mask: torch.Tensor, scale: float | None) -> torch.Tensor:
+    """torch's attention with plain products: for few queries a row its kernel is slower than the memory on a CPU."""
+    scores = torch.matmul(q, k.transpose(2, 3)).mul_(scale or q.shape[-1] ** -0.5).add_(attn_mask)
     return torch.matmul(scores.softmax(dim=-1, dtype=torch.float32).to(v.dtype), v)
 
 

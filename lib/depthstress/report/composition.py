@@ -8,6 +8,7 @@ from .. import composition_figures as figures
 from ..analysis import Tables
 from ..composition import arms_of
 from ..intervals import LEVEL
+from ..plain import WORDING, each
 from ..runs import Run
 from .findings import INTERVALS, Finding, count_of, listed
 from .page import Page
@@ -109,12 +110,12 @@ def costs(table: pd.DataFrame) -> Finding:
     figure, data = figures.costs(table)
     rows = data[data["odds_ratio"].notna()] if "odds_ratio" in data else data.iloc[:0]
     words = [
-        f"{_factor(row)} ({row.contrast}): odds ratio {_ratio(row.odds_ratio)} (95% interval {_ratio(row.low)} to {_ratio(row.high)}), {row.points:+.0f} points"
+        f"{figures.factor_words(row.factor)} ({row.contrast}): odds ratio {_ratio(row.odds_ratio)} (95% interval {_ratio(row.low)} to {_ratio(row.high)}), {row.points:+.0f} points"
         for row in rows.itertuples()
     ]
     costly = rows.loc[rows["points"].idxmin()] if len(rows) else None
     title = (
-        f"What costs most: {_factor(costly)}, {costly.contrast} ({costly.points:+.0f} points)."
+        f"What costs most: {figures.factor_words(costly.factor)}, {costly.contrast} ({costly.points:+.0f} points)."
         if costly is not None
         else "Nothing could be estimated."
     )
@@ -124,10 +125,6 @@ def costs(table: pd.DataFrame) -> Finding:
         framing="One logistic model of executed accuracy over all arms that write a program with a taught adapter, Firth's penalty; points are average differences of the predicted probability. "
         "It has no interactions: an average over arms, not a law.",
     )  # fmt: skip
-
-
-def _factor(row) -> str:
-    return figures.FACTOR_WORDS.get(row.factor, row.factor)
 
 
 def _ratio(value: float) -> str:
@@ -144,13 +141,14 @@ def comparisons_section(page: Page, run: Run, tables: Tables) -> None:
         "Tango's, and beside it, with several seeds, the cluster bootstrap over seeds.",
         "\n".join(f"- {sentence}" for sentence in compared(run, table)),
     )
+    points = 100 * table[["difference", "low", "high", "low_seeds", "high_seeds"]]
     shown = pd.DataFrame({
-        "differs in": table["factor"], "measure": table["measure"], "wording": table["template_shift"].map({0: "standard", 1: "held out"}),
+        "differs in": table["factor"], "measure": table["measure"], "wording": table["template_shift"].map(WORDING),
         "depth": table["depth"], "arm": table["first"].map(lambda arm: run.arm(arm).shown),
         "compared with": table["second"].map(lambda arm: run.arm(arm).shown), "n": table["n"],
-        "difference, points": [f"{100 * d:+.0f} ({100 * low:+.0f} to {100 * high:+.0f})" for d, low, high in _columns(table, "difference", "low", "high")],
-        "over seeds": ["–" if pd.isna(low) else f"{100 * low:+.0f} to {100 * high:+.0f}" for low, high in _columns(table, "low_seeds", "high_seeds")],
-        "p, Holm": table["p_holm"].map("{:.2g}".format),
+        "difference, points": each(points, "difference", "low", "high", form="{:+.0f} ({:+.0f} to {:+.0f})"),
+        "over seeds": each(points, "low_seeds", "high_seeds", form="{:+.0f} to {:+.0f}", missing="–"),
+        "p, Holm": each(table, "p_holm", form="{:.2g}"),
     })  # fmt: skip
     page.table(shown, "Every paired comparison", fold="Every paired comparison")
 
@@ -173,7 +171,3 @@ def _where(rows: pd.DataFrame) -> str:
     return ", ".join(
         f"depth {row.depth}{', held out' if row.template_shift else ''}: {100 * row.difference:+.0f}" for row in rows.itertuples()
     )
-
-
-def _columns(table: pd.DataFrame, *columns: str):
-    return zip(*(table[column] for column in columns))

@@ -2,6 +2,7 @@
 
 import shutil
 
+import pandas as pd
 import pytest
 import torch
 
@@ -11,7 +12,7 @@ from depthstress.data import make_data
 from depthstress.engines import Text
 from depthstress.engines.hf import HfEngine
 from depthstress.generation import GROUP, evaluate_arms, groups
-from depthstress.inputs import generation_inputs
+from depthstress.inputs import WEIGHTS, adapter_needed, generation_inputs
 from depthstress.interpreter import parse
 from depthstress.opcodes import OPCODES
 from depthstress.runs import Run
@@ -125,6 +126,27 @@ def test_a_damaged_adapter_is_not_used(ready, tiny_base):
     (ready.adapter(ARM, 101).folder / "adapter_model.safetensors").write_bytes(b"")
     with pytest.raises(MissingInput, match="adapter_model.safetensors was changed"):
         evaluate_arms(ready, tiny_base)
+
+
+def test_generations_stand_without_the_weights_that_wrote_them(ready, tiny_base, monkeypatch):
+    """As in a clone that has a study's generations, but not its adapters' weights."""
+    evaluate_arms(ready, tiny_base)
+    first, tables = generated(ready), analyse(ready)
+    for key in ready.adapters:
+        (ready.adapter(*key).folder / WEIGHTS).unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr("depthstress.training.train_adapter", None)
+        patched.setattr(HfEngine, "generate", None)
+        train_adapters(ready, tiny_base)
+        evaluate_arms(ready, tiny_base)
+    pd.testing.assert_frame_equal(analyse(ready).checkpoints, tables.checkpoints)
+    shutil.rmtree(ready.generations(ARM, 101).folder)
+    with pytest.raises(MissingInput, match=f"no adapter for {ARM}, seed 101: .*{WEIGHTS} is missing"):
+        evaluate_arms(ready, tiny_base)
+    assert [adapter for adapter, seed in ready.adapters if adapter_needed(ready, adapter, seed)] == [ARM]
+    train_adapters(ready, tiny_base)
+    evaluate_arms(ready, tiny_base)
+    assert generated(ready) == first
 
 
 def test_tables_read_back_as_they_were_written(ready, tiny_base):

@@ -60,7 +60,7 @@ def tables(run, right, text=None) -> Tables:
         ]
     )
     complete = pd.DataFrame([{"arm": arm, "seed": 101, "generations": 24, "expected": 24} for arm in run.arms])
-    empty = pd.DataFrame(columns=["adapter", "title", "seed", "folder", "updates", "last_loss", "bytes", "sha256"])
+    empty = pd.DataFrame(columns=["adapter", "title", "seed", "folder", "updates", "last_loss", "sha256"])
     return Tables(
         details,
         by_cell,

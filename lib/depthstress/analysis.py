@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 from .composition import costs_table, paired_table, survival_table
-from .files import file_sha256, fingerprint, read_jsonl, replacing, sources_sha256, write_json
+from .files import fingerprint, read_jsonl, replacing, sources_sha256, write_json
 from .formats import prompt_sha256
-from .inputs import TRAIN, adapter_inputs, generation_inputs, prompt_of
+from .inputs import TRAIN, WEIGHTS, adapter_inputs, generation_inputs, prompt_of
 from .runs import Run
 from .tables import coverage, detail, metrics, summary
 from .tasks import Example
@@ -210,13 +210,12 @@ def training_tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     adapters = []
     for adapter, seed in run.adapters:
         unit, arm = run.adapter(adapter, seed), run.trained_as(adapter)
-        if unit.folder.is_dir() and unit.is_done(adapter_inputs(run, adapter, seed)):
+        if unit.folder.is_dir() and not unit.problem(adapter_inputs(run, adapter, seed), may_lack=[WEIGHTS]):
             own = pd.read_csv(unit.folder / "training_log.csv").assign(title=arm.taught, format=arm.format, training=arm.training)
             log = pd.concat([log, own], ignore_index=True) if len(log) else own
-            weights = unit.folder / "adapter_model.safetensors"
             adapters.append({"adapter": adapter, "title": arm.taught, "seed": seed, "folder": unit.name, "updates": len(own), "last_loss": own["loss"].iloc[-1],
-                             "bytes": weights.stat().st_size, "sha256": file_sha256(weights)})  # fmt: skip
-    return log, pd.DataFrame(adapters, columns=["adapter", "title", "seed", "folder", "updates", "last_loss", "bytes", "sha256"])
+                             "sha256": unit.marked()[WEIGHTS]})  # fmt: skip
+    return log, pd.DataFrame(adapters, columns=["adapter", "title", "seed", "folder", "updates", "last_loss", "sha256"])
 
 
 def _completeness(run: Run, details: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from .engines.hf import engine_on
 from .files import json_line, write_jsonl
 from .formats import prompt_sha256
 from .grammar import arm_grammar, instruction_grammar, program_grammar, random_program
-from .inputs import Prompt, generation_inputs, prompts
+from .inputs import Prompt, adapter_inputs, generation_inputs, no_adapter, prompts
 from .models import Base
 from .progress import Progress
 from .runs import Run
@@ -40,10 +40,19 @@ def evaluate_arms(run: Run, base: Base, limit: int | None = None) -> None:
     inputs = {(arm, seed): generation_inputs(run, arm, seed) for arm, seed in run.evaluations}  # before any work
     counts = {key: len(prompts(run, *key, limit)) for key in run.evaluations}
     missing = [key for key in run.evaluations if not run.generations(*key).is_done(inputs[key])]
+    check_adapters(run, missing)
     total = sum(counts.values())
     with Progress("evaluation", total, "generations", total - sum(counts[key] for key in missing)) as progress:
         for arm, seed in missing:
             evaluate(run, base, arm, seed, inputs[arm, seed], limit, progress)
+
+
+def check_adapters(run: Run, wanted: list[tuple[str, int]]) -> None:
+    """Raises MissingInput where an adapter that is needed to generate lacks its weights."""
+    for name, seed in wanted:
+        adapter = run.arm(name).adapter
+        if adapter and (problem := run.adapter(adapter, seed).problem(adapter_inputs(run, adapter, seed))):
+            raise no_adapter(run, name, seed, problem)
 
 
 def evaluate(run: Run, base: Base, name: str, seed: int, inputs: dict, limit: int | None, progress: Progress) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .tasks.base import Example
 
 TRAIN = "train"  # the training split of the suite's own `train`
+WEIGHTS = "adapter_model.safetensors"
 DATA = {"examples", "depths", "wording", "primitives"}  # of a training
 
 
@@ -94,15 +95,17 @@ def prompts(run: Run, name: str, seed: int, limit: int | None = None) -> list[Pr
 
 
 def generation_inputs(run: Run, name: str, seed: int) -> dict:
-    """What an arm's generations are made from. Raises MissingInput where 02_train has not made its adapter."""
+    """What an arm's generations are made from. Raises MissingInput where 02_train has not made its adapter.
+
+    The adapter's weights may be gone (a clone has only what they were made from, and their hash): they are needed to
+    generate, not to know what was generated with them.
+    """
     arm, digest = run.arm(name), None
     if arm.adapter:
         unit = run.adapter(arm.adapter, seed)
-        if problem := unit.problem(adapter_inputs(run, arm.adapter, seed)):
-            raise MissingInput(
-                f"no adapter for {name}, seed {seed}: {run.shown(unit.folder)}: {problem}. Make it with:\n    {run.papermill('02_train')}"
-            )
-        digest = unit.digest()
+        if problem := unit.problem(adapter_inputs(run, arm.adapter, seed), may_lack=[WEIGHTS]):
+            raise no_adapter(run, name, seed, problem)
+        digest = fingerprint(unit.marked())
     return {
         "schema": 2,
         "adapter": digest,
@@ -111,3 +114,19 @@ def generation_inputs(run: Run, name: str, seed: int) -> dict:
         "evaluation": run.suite.evaluation.model_dump(),
         "prompts": fingerprint([(prompt.text, prompt.target) for prompt in prompts(run, name, seed)]),
     }
+
+
+def no_adapter(run: Run, name: str, seed: int, problem: str) -> MissingInput:
+    """The error that an arm's adapter is not there."""
+    where = run.shown(run.adapter(run.arm(name).adapter, seed).folder)
+    return MissingInput(f"no adapter for {name}, seed {seed}: {where}: {problem}. Make it with:\n    {run.papermill('02_train')}")
+
+
+def adapter_needed(run: Run, adapter: str, seed: int) -> bool:
+    """Whether an adapter has to be trained: it is not whole, and neither is everything that the run generates with it."""
+    unit, inputs = run.adapter(adapter, seed), adapter_inputs(run, adapter, seed)
+    if unit.problem(inputs, may_lack=[WEIGHTS]):
+        return True
+    arms = [name for name in run.arms if run.arm(name).adapter == adapter]
+    generated = all(run.generations(name, seed).is_done(generation_inputs(run, name, seed)) for name in arms)
+    return not generated and not unit.is_done(inputs)

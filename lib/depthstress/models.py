@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 
 from .bundled import keep, local_folder, whole_folder
 from .files import write_bytes, write_json
+from .inputs import WEIGHTS
 from .lora import FusedLora
 from .suites import ROOT, Lora, Model
 
@@ -181,7 +182,7 @@ def save_adapter(model: PeftModel, folder: Path, settings: Model) -> None:
     weights = {
         name: weight.detach().cpu().contiguous() for name, weight in get_peft_model_state_dict(model, save_embedding_layers=False).items()
     }
-    write_bytes(folder / "adapter_model.safetensors", save(dict(sorted(weights.items())), metadata={"format": "pt"}))
+    write_bytes(folder / WEIGHTS, save(dict(sorted(weights.items())), metadata={"format": "pt"}))
     config = model.peft_config[ADAPTER_NAME].to_dict()
     config["target_modules"] = sorted(config["target_modules"])  # a set, in no fixed order
     config["inference_mode"] = True

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from .files import fingerprint, write_bytes, write_csv, write_json
-from .inputs import adapter_inputs, training_rows
+from .inputs import adapter_inputs, adapter_needed, training_rows
 from .loss import summed_cross_entropy
 from .models import ADAPTER_NAME, Base, new_adapter, save_adapter
 from .norm import fused_norms
@@ -45,9 +45,9 @@ class Row:
 
 
 def train_adapters(run: Run, base: Base) -> None:
-    """Train every adapter of the run that is not there yet, with one progress line for all."""
+    """Train every adapter that the run still needs, with one progress line for all."""
     updates = {key: run.suite.training(run.trained_as(key[0]).training).updates for key in run.adapters}
-    missing = [key for key in run.adapters if not run.adapter(*key).is_done(adapter_inputs(run, *key))]
+    missing = [key for key in run.adapters if adapter_needed(run, *key)]
     total = sum(updates.values())
     with Progress("training", total, "updates", total - sum(updates[key] for key in missing)) as progress:
         for adapter, seed in missing:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +52,8 @@ class Unit:
         """Whether the unit is whole and was made from these inputs."""
         return self.problem(inputs) is None
 
-    def problem(self, inputs: object) -> str | None:
-        """None when the unit is whole; else why it is not."""
+    def problem(self, inputs: object, may_lack: Collection[str] = ()) -> str | None:
+        """None when the unit is whole, but for files that it may lack; else why it is not."""
         try:
             marker = json.loads((self.folder / DONE).read_text(encoding="utf-8"))
             made_from, files = marker["inputs"], dict(marker["files"])
@@ -66,6 +66,8 @@ class Unit:
         for name, digest in files.items():
             path = self.folder / name
             if not path.is_file():
+                if name in may_lack:
+                    continue
                 return f"{name} is missing"
             if file_sha256(path) != digest:
                 return f"{name} was changed"
@@ -105,9 +107,9 @@ class Unit:
         """The unit's files, without its marker and what is unfinished."""
         return sorted(p for p in self.folder.rglob("*") if p.is_file() and p.name != DONE and not p.name.startswith("."))
 
-    def digest(self) -> str:
-        """One hash over the files that the marker names. Raises OSError or ValueError where the unit is not whole."""
-        return fingerprint(json.loads((self.folder / DONE).read_text(encoding="utf-8"))["files"])
+    def marked(self) -> dict[str, str]:
+        """The files that the marker names, and their hashes. Raises OSError or ValueError without a marker."""
+        return json.loads((self.folder / DONE).read_text(encoding="utf-8"))["files"]
 
     def begun(self, inputs: object) -> bool:
         """Whether the folder holds unfinished work from these inputs."""

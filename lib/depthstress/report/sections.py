@@ -299,7 +299,7 @@ def provenance(page: Page, run: Run, tables: Tables) -> None:
     log = pd.DataFrame(read_log(run), columns=list(LOG_COLUMNS))
     page.table(log, "Every time a stage ran; what is done already is not done again, so a repeated stage is short")
     if len(tables.checkpoints):
-        page.table(tables.checkpoints.drop(columns="bytes"), "Adapters", fold="Adapters and their hashes")
+        page.table(tables.checkpoints, "Adapters", fold="Adapters and their hashes")
     files = [{"file": name, "sha256": digest} for name, digest in manifest.get("files", {}).items() if name != "report.html"]
     page.table(pd.DataFrame(files, columns=["file", "sha256"]), "Files", fold="Every file and its hash")
 

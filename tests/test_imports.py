@@ -33,6 +33,8 @@ def imported(code: str) -> set[str]:
     ("study", set()),
     ("notebook", set()),
     ("data", set()),
+    ("training", {"torch"}),
+    ("generation", TABLES | {"torch"}),
     ("scoring", set()),
     ("papermill_hook", set()),
     ("rescore", TABLES),

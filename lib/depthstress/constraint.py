@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import llguidance
-import llguidance.hf
 import numpy as np
 import torch
 
@@ -95,4 +94,6 @@ def _compiled(grammar: str, tokenizer, vocab_size: int, stops: tuple[int, ...]) 
 @lru_cache(maxsize=4)
 def _vocabulary(tokenizer, vocab_size: int, stops: tuple[int, ...]) -> llguidance.LLTokenizer:
     """The tokenizer as llguidance wants it; takes a second."""
-    return llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=list(stops))
+    from llguidance.hf import from_tokenizer  # imports transformers
+
+    return from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=list(stops))

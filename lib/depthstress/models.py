@@ -1,4 +1,7 @@
-"""The base model and its adapters in memory: loaded once, adapters put on and taken off."""
+"""The base model and its adapters in memory: loaded once, adapters put on and taken off.
+
+transformers and peft are imported where they are used: they take seconds, and what is checked before should not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import save
-from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
-from transformers.utils import logging as transformers_logging
 
 from .bundled import keep, local_folder, whole_folder
 from .files import write_bytes, write_json
 from .inputs import WEIGHTS
-from .lora import FusedLora
 from .suites import ROOT, Lora, Model
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import BitsAndBytesConfig
 
 # peft asks transformers for a property by its old name, at every adapter
 warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
@@ -75,6 +79,9 @@ def load_base(settings: Model) -> Base:
     they stay in 4 bits.
     """
     check_hardware(settings)
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging as transformers_logging
+
     transformers_logging.disable_progress_bar()
     where = _where(settings)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -93,11 +100,14 @@ def load_base(settings: Model) -> Base:
 
 def _nf4(compute: torch.dtype) -> BitsAndBytesConfig:
     """QLoRA's format (Dettmers et al., 2023): 4-bit NormalFloat, double quantisation."""
+    from transformers import BitsAndBytesConfig
+
     return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=compute)
 
 
 def _dequantised(settings: Model, where: dict[str, str], compute: torch.dtype):
     """The model on the CPU, its weights rounded to NF4 and back. That takes seconds, so the bundled one's are kept."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     def rounded():
         model = AutoModelForCausalLM.from_pretrained(**where, dtype=compute, quantization_config=_nf4(compute), device_map={"": "cpu"})
@@ -140,6 +150,8 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
 
     Its layers are peft's own under dropout, on 4-bit weights and in bf16; else `FusedLora`, which computes the same.
     """
+    from peft import LoraConfig, get_peft_model
+
     torch.manual_seed(seed)
     config = LoraConfig(
         r=lora.r,
@@ -149,6 +161,8 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
         task_type="CAUSAL_LM",
     )
     if not lora.dropout and not getattr(base.model, "is_quantized", False) and base.settings.compute == "float32":
+        from .lora import FusedLora
+
         config._register_custom_module({torch.nn.Linear: FusedLora})  # the same layer to peft; never part of what is saved
     model = get_peft_model(base.model, config)
     trainable = [name for name, weight in model.named_parameters() if weight.requires_grad]
@@ -163,6 +177,8 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
 @contextmanager
 def trained_adapter(base: Base, folder: Path) -> Iterator[PeftModel]:
     """The adapter in a folder, on the base it was trained on; taken off again at the end."""
+    from peft import PeftModel
+
     model = PeftModel.from_pretrained(base.model, folder, local_files_only=True)
     model.eval()
     try:
@@ -179,6 +195,8 @@ def _take_off(base: Base, model: PeftModel) -> None:
 
 def save_adapter(model: PeftModel, folder: Path, settings: Model) -> None:
     """Write the adapter as peft reads it: safetensors and its config, the same bytes for the same weights."""
+    from peft import get_peft_model_state_dict
+
     weights = {
         name: weight.detach().cpu().contiguous() for name, weight in get_peft_model_state_dict(model, save_embedding_layers=False).items()
     }

@@ -15,7 +15,6 @@ from dataclasses import dataclass, fields
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
 
 ATTENTION = "prefix_tree"
 EXPLICIT = 256  # row length up to which, on a CPU, attention as two products beats torch's flash kernel (about twice as fast at 70)
@@ -75,6 +74,9 @@ def pack(rows: list[tuple[list[int], list[int]]]) -> Packed:
 def packed_attention(causal: torch.nn.Module) -> Iterator[None]:
     """Let a transformers model attend along `packed=...`, a keyword of its forward pass (kept for the backward
     pass too, where layers may be computed again)."""
+    from transformers import AttentionInterface  # takes seconds
+
+    AttentionInterface.register(ATTENTION, _attend)
     before = causal.config._attn_implementation
     causal.config._attn_implementation = ATTENTION
     try:
@@ -151,6 +153,3 @@ class _Collect(torch.autograd.Function):
         states = gradient.new_zeros(ctx.shape)
         index = _collect_index(ctx.packed, ctx.packed.first, ctx.shape[1])
         return states.view(-1, ctx.shape[3]).index_copy_(0, index.flatten(), gradient.flatten(0, 1)).view(ctx.shape), None
-
-
-AttentionInterface.register(ATTENTION, _attend)

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from peft.tuners.lora import LoraLayer
-from peft.utils.integrations import dequantize_module_weight
 from torch.nn import Linear, Module, Parameter, RMSNorm
 from torch.nn.functional import silu
 
@@ -77,7 +75,7 @@ def _replace(parent: Module, taken_out: list[tuple[Module, str, Module]]) -> Non
 
 def _flat(module: Module) -> Module | None:
     """What computes the same as a layer, faster; None where the layer is of no kind that is known."""
-    if type(module) is Linear or isinstance(module, LoraLayer):
+    if type(module) is Linear or _has_lora(module):
         return WeightFirst(_weight(module), _plain(module).bias)
     if is_rms_norm(module):
         norm = RMSNorm(module.weight.shape, module.variance_epsilon, device="meta")
@@ -89,13 +87,20 @@ def _flat(module: Module) -> Module | None:
     return None
 
 
+def _has_lora(layer: Module) -> bool:
+    """Whether it is a LoRA layer of peft, which is not imported to ask."""
+    return hasattr(layer, "get_delta_weight")
+
+
 def _plain(layer: Module) -> Module:
-    return layer.get_base_layer() if isinstance(layer, LoraLayer) else layer
+    return layer.get_base_layer() if _has_lora(layer) else layer
 
 
 def _weight(layer: Module) -> torch.Tensor:
     """A linear layer's weight, with the adapters on it."""
+    from peft.utils.integrations import dequantize_module_weight
+
     weight = dequantize_module_weight(_plain(layer)).detach()
-    for adapter in layer.active_adapters if isinstance(layer, LoraLayer) else ():
+    for adapter in layer.active_adapters if _has_lora(layer) else ():
         weight = (weight + layer.get_delta_weight(adapter)).to(weight.dtype)
     return weight

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
 
 ATTENTION = "depthstress_slots"
 
@@ -33,6 +32,10 @@ class Slots:
     """A cache of `count` rows of at most `capacity` tokens; keys and values are [slot, head, position, dimension] in every layer."""
 
     def __init__(self, model, count: int, capacity: int) -> None:
+        from transformers import AttentionInterface  # takes seconds
+
+        # without a mask function of the same name transformers makes no mask, and none is needed
+        AttentionInterface.register(ATTENTION, _slot_attention)
         config, self.model = model.config.get_text_config(), model
         self.count, self.capacity = count, capacity
         self.heads = config.num_key_value_heads
@@ -113,10 +116,6 @@ def _of_few(q, k, v, attn_mask: torch.Tensor, scale: float | None) -> torch.Tens
     """torch's attention with plain products: for few queries a row its kernel is slower than the memory on a CPU."""
     scores = torch.matmul(q, k.transpose(2, 3)).mul_(scale or q.shape[-1] ** -0.5).add_(attn_mask)
     return torch.matmul(scores.softmax(dim=-1, dtype=torch.float32).to(v.dtype), v)
-
-
-# Without a mask function of the same name transformers makes no mask, and none is needed.
-AttentionInterface.register(ATTENTION, _slot_attention)
 
 
 def _mask(positions: torch.Tensor, length: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

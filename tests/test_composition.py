@@ -1,11 +1,15 @@
 """The controlled experiment's comparisons, figures and sentences, on details whose rates are set by hand."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
-from depthstress.composition import MEASURES, comparisons, costs_table, coverage_by_training, paired_table
+from depthstress.composition import MEASURES, comparisons, costs_table, paired_table, taught_table
 from depthstress.composition_figures import coverage, decodings, survival
+from depthstress.figures import shown_arms
 from depthstress.report.composition import compared, composition_findings
+from depthstress.report.headline import answer
 from depthstress.runs import Run
 from depthstress.suites import load_suite
 
@@ -95,17 +99,32 @@ def test_what_costs_what_leaves_controls_out(details):
     assert costs_table(details[details["arm"] == "random"]).empty
 
 
-def test_coverage_is_split_for_arms_that_write_freely(details):
-    table = coverage_by_training(details)
-    assert set(table["arm"]) == {"program_stack", "full", "shuffled", "two", "two_punished"}
-    published = table[(table["arm"] == "program_stack") & (table["template_shift"] == 0)]
-    assert (published["n_trained"] == TASKS).all() and (published["n_untrained"] == TASKS).all()
-    assert (table.loc[table["arm"] == "full", "n_untrained"] == 0).all()
+def test_what_teaching_more_gains_is_split_by_what_was_taught_before(details):
+    table = taught_table(details, SUITE.builds_on)
+    assert set(zip(table["first"], table["second"])) == {("full", "program_stack")}
+    assert (table["n"] == TASKS).all() and len(table) == 2 * 4  # two seeds' tasks, half of them with an opcode that was missing
+    assert list(table["depth"]) == [1, 4] * 4
+    deep = table[(table["depth"] == 4) & (table["template_shift"] == 0)].set_index("covered")
+    assert deep.loc[0, "difference"] == deep.loc[1, "difference"] == pytest.approx(0.2)
+    assert taught_table(details[details["arm"] != "full"], SUITE.builds_on).empty
+
+
+def test_the_coverage_figure_joins_its_points_by_depth(details):
+    shuffled = details.sample(frac=1, random_state=1)
+    figure, _ = coverage(shuffled, taught_table(details, SUITE.builds_on))
+    for axes in figure.axes:
+        lines = [list(map(round, line.get_xdata())) for line in axes.lines if line.get_linestyle() == "-"]
+        assert lines == [[1, 4], [1, 4]]
+
+
+def test_too_many_arms_for_a_figure_leave_the_published_ones():
+    many = details_of({arm: 0.5 for arm in ("program_stack", "answer_only", "full", "varied", "two", "shuffled", "program_constrained")})
+    assert set(shown_arms(many)["arm"]) == {"program_stack", "answer_only"}
+    assert len(shown_arms(many[many["arm"] != "two"])) == len(many) * 6 / 7
 
 
 def test_the_figures_draw_what_they_return(details):
-    for draw in (decodings, coverage, survival):
-        figure, table = draw(details)
+    for figure, table in (decodings(details), survival(details), coverage(details, taught_table(details, SUITE.builds_on))):
         assert len(table) and figure.axes
     figure, table = decodings(details)
     assert set(table["training"]) == {"full"} and set(table["held_out"]) == {0, 1}
@@ -116,13 +135,21 @@ def test_the_figures_draw_what_they_return(details):
 
 
 def test_findings_follow_the_arms_that_there_are(details):
-    from types import SimpleNamespace
+    def tables(part):
+        return SimpleNamespace(details=part, costs=costs_table(part), taught=taught_table(part, SUITE.builds_on))
 
     def names(part):
-        return [finding.name for finding in composition_findings(SimpleNamespace(details=part, costs=costs_table(part)))]
+        return [finding.name for finding in composition_findings(tables(part))]
 
     assert names(details) == ["decodings", "coverage", "survival", "costs"]
     assert names(details[details["arm"].isin(["program_stack"])]) == []
     assert names(details[details["arm"].isin(["program_stack", "full"])]) == ["coverage", "survival", "costs"]
-    found = composition_findings(SimpleNamespace(details=details, costs=costs_table(details)))
+    found = composition_findings(tables(details))
     assert "one step at a time gets 80 of 80" in found[0].takeaway and "the intervals are apart" in found[0].takeaway
+
+
+def test_the_answer_names_what_one_step_at_a_time_gets(details):
+    (said,) = [sentence for sentence in answer(details) if "one at a time" in sentence]
+    assert "(training “full”) gets 80 of 80 (100%" in said and "of procedures of 4 operations" in said
+    assert "the same adapter gets 40 of 80 (50%" in said and said.endswith(").")
+    assert not any("one at a time" in sentence for sentence in answer(details[details["arm"] != "full"]))

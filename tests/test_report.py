@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from depthstress.analysis import Tables
-from depthstress.composition import costs_table, paired_table, survival_table
+from depthstress.composition import costs_table, paired_table, survival_table, taught_table
 from depthstress.data import make_data
 from depthstress.files import write_json
 from depthstress.report import Page, sections
@@ -67,6 +67,7 @@ def tables(run, right, text=None) -> Tables:
         summary(by_cell),
         coverage(details),
         paired_table(details, run.suite.builds_on),
+        taught_table(details, run.suite.builds_on),
         survival_table(details),
         costs_table(details),
         log,

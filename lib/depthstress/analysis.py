@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .composition import costs_table, paired_table, survival_table
+from .composition import costs_table, paired_table, survival_table, taught_table
 from .files import fingerprint, read_jsonl, replacing, sources_sha256, write_json
 from .formats import prompt_sha256
 from .inputs import TRAIN, WEIGHTS, adapter_inputs, generation_inputs, prompt_of
@@ -40,6 +40,7 @@ class Tables:
     summary: pd.DataFrame
     coverage: pd.DataFrame
     comparisons: pd.DataFrame
+    taught: pd.DataFrame
     survival: pd.DataFrame
     costs: pd.DataFrame
     training_log: pd.DataFrame
@@ -70,6 +71,7 @@ def make_tables(run: Run, details: pd.DataFrame) -> Tables:
         summary=summary(by_cell),
         coverage=coverage(details),
         comparisons=paired_table(details, run.suite.builds_on),
+        taught=taught_table(details, run.suite.builds_on),
         survival=survival_table(details),
         costs=costs_table(details),
         training_log=log,
@@ -105,7 +107,7 @@ def read_tables(run: Run) -> Tables:
 
 def _read(path: Path) -> pd.DataFrame:
     """A table; an answer may read "NA", "007" or nothing at all, and so texts stay texts, and only numbers may be missing."""
-    table = pd.read_csv(path, dtype={column: str for column in TEXTS}, keep_default_na=False, na_values=[])
+    table = pd.read_csv(path, dtype={column: str for column in TEXTS}, keep_default_na=False, na_values=[], low_memory=False)
     for column in table.columns.difference(TEXTS):
         with suppress(ValueError):  # coverage has a depth "all"
             table[column] = pd.to_numeric(table[column])

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from .arms import DEFAULT
 from .effects import what_costs_what
-from .statistics import bootstrap_difference, coverage_split, paired
+from .statistics import TASK, bootstrap_difference, paired
 from .survival import survival
 
 FACTORS = ["arm", "title", "format", "writer", "training", "decoding"]
 FREE = "free"
-CELL = ["split", "depth", "template_shift"]
+CELL = ["template_shift", "depth", "split"]
 MEASURES = {"right": "primary_correct", "stops early": "stops_early"}
 COMPARED = ["factor", "measure", *CELL, "first", "second", "n", "rate_first", "rate_second", "b", "c", "difference", "low", "high",
             "low_seeds", "high_seeds", "p", "p_holm"]  # fmt: skip
@@ -80,8 +81,21 @@ def survival_table(details: pd.DataFrame) -> pd.DataFrame:
     return survival(standard, ["arm", "title", "format", "decoding", "depth"])
 
 
-def coverage_by_training(details: pd.DataFrame) -> pd.DataFrame:
-    """Executed accuracy where every opcode was trained against where one was not, by arm, wording and depth, over the
-    arms that write a program freely (`statistics.coverage_split`)."""
-    free = details[(details["format"] == "program_stack") & (details["writer"] == "adapter") & (details["decoding"] == FREE)]
-    return coverage_split(free, ["arm", "title", "template_shift", "depth"])
+def taught_table(details: pd.DataFrame, builds_on: Mapping[str, str]) -> pd.DataFrame:
+    """What teaching more than the suite's own training gains on the same tasks: executed accuracy of the programs, by
+    `covered` (`with_coverage`), split, depth and wording (`statistics.paired`)."""
+    arms = arms_of(details).set_index("arm")
+    pairs = [
+        (first, second)
+        for factor, first, second in comparisons(details, builds_on)
+        if factor == "training" and arms.loc[second, "training"] == DEFAULT and arms.loc[second, "format"] == "program_stack"
+    ]
+    if not pairs:
+        return pd.DataFrame(columns=["covered", *CELL, "first", "second", "n", "difference"])
+    return paired(with_coverage(details, pairs[0][1]), pairs, by=["covered", *CELL], column="exec_correct")
+
+
+def with_coverage(details: pd.DataFrame, arm: str) -> pd.DataFrame:
+    """The tasks that an arm did, in every arm, with `covered`: whether that arm's training had every opcode of the gold program."""
+    own = details[details["arm"] == arm]
+    return details.merge(own[TASK].assign(covered=own["coverage"]), on=TASK)

@@ -7,8 +7,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, PercentFormatter
 
-from .composition import coverage_by_training, survival_table
-from .figures import accuracy_table, draw_line, subplots
+from .arms import DEFAULT
+from .composition import arms_of, survival_table, with_coverage
+from .figures import accuracy_table, draw_line, shared_legend, small_multiples, subplots
+from .formats import FORMATS
 from .theme import GREY, look, theme
 
 DECODED = {
@@ -39,53 +41,60 @@ def decodings(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
                     draw_line(axes, _aside(line, place), DECODED.get(decoding, decoding), *look("program_stack", decoding))
                 axes.set_title(f"taught “{training}”, {'held-out' if held_out else 'standard'} wording", fontsize=10)
                 depth_axis(axes, part["depth"], "right result" if not held_out else "")
-        if trainings:
-            handles = {label: handle for row in panels for axes in row for handle, label in zip(*axes.get_legend_handles_labels())}
-            figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=3, bbox_to_anchor=(0.5, 0.0))
-        figure.tight_layout()
+        shared_legend(figure, panels.flat, ncols=3)
     return figure, table
 
 
-def coverage(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """Executed accuracy by depth in the standard wording, tasks whose opcodes were all trained apart from the others; a panel an arm."""
-    table = coverage_by_training(details)
-    table = table[table["template_shift"] == 0].reset_index(drop=True)
-    arms = list(dict.fromkeys(table["arm"]))
+def coverage(details: pd.DataFrame, taught: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """Executed accuracy by depth in the standard wording, a line a training: the tasks whose every opcode the suite's own
+    training had, beside the others. taught: `composition.taught_table`, which is the data."""
+    table = taught[taught["template_shift"] == 0].reset_index(drop=True)
+    arms = list(dict.fromkeys([*table["second"], *table["first"]]))
     with theme():
-        figure, panels = subplots(1, max(len(arms), 1), figsize=(3.1 * max(len(arms), 1) + 0.8, 3.6), sharey=True, squeeze=False)
-        for axes, arm in zip(panels[0], arms):
-            rows = table[table["arm"] == arm]
-            for place, (side, style) in enumerate((("trained", ("#009e73", "o")), ("untrained", ("#d55e00", "X")))):
-                line = rows[rows[f"n_{side}"] > 0]
-                line = pd.DataFrame(
-                    {"depth": line["depth"], "accuracy": line[f"rate_{side}"], "low": line[f"low_{side}"], "high": line[f"high_{side}"]}
-                )
-                if len(line):
-                    draw_line(axes, _aside(line, place), "every opcode trained" if side == "trained" else "an opcode never trained", *style)
-            axes.set_title("\n".join(_wrapped(rows["title"].iloc[0])), fontsize=9)
-            depth_axis(axes, rows["depth"], "executed, right" if arm == arms[0] else "")
-        if arms:
-            handles = {label: handle for axes in panels[0] for handle, label in zip(*axes.get_legend_handles_labels())}
-            figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=2, bbox_to_anchor=(0.5, 0.0))
-        figure.tight_layout()
+        figure, panels = small_multiples(2, 3.4)
+        for side, axes, title in zip(
+            (1, 0), panels, ("tasks whose every opcode\nthe suite's own training had", "tasks with an opcode\nthat it lacked")
+        ):
+            for place, arm in enumerate(arms):
+                tasks = with_coverage(details[details["arm"].isin(arms)], arms[0])
+                rows = accuracy_table(tasks[(tasks["arm"] == arm) & (tasks["covered"] == side)], False, "exec_correct")
+                if len(rows):
+                    draw_line(
+                        axes,
+                        _aside(rows.sort_values("depth"), place),
+                        rows["title"].iloc[0],
+                        *(("#009e73", "o"), ("#d55e00", "X"))[min(place, 1)],
+                    )
+            axes.set_title(title, fontsize=9)
+            depth_axis(axes, table["depth"], "executed, right" if side else "")
+        shared_legend(figure, panels, ncols=2)
     return figure, table
 
 
 def survival(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """The share of programs that are still right after each step, at the deepest depth; a line an arm."""
+    """The share of programs that are still right after each step, at the deepest depth; a panel a training (the suite's own,
+    and those that were decoded stepwise; controls stand in the data alone), a line a format and decoding."""
     table = survival_table(details)
-    deepest = table[table["depth"] == table["depth"].max()].reset_index(drop=True)
+    deepest = table[table["depth"] == table["depth"].max()]
+    factors = arms_of(details).set_index("arm")
+    shown = deepest.join(factors[["writer", "training"]], on="arm")
+    stepwise = factors.loc[factors["decoding"].str.startswith("stepwise"), "training"]
+    shown = shown[(shown["writer"] == "adapter") & shown["training"].isin([DEFAULT, *stepwise])]
+    trainings = [name for name in dict.fromkeys(factors["training"]) if name in set(shown["training"])]
     with theme():
-        figure, axes = subplots(figsize=(7.2, 4.2))
-        for (title, form, decoding), rows in deepest.groupby(["title", "format", "decoding"], sort=False):
-            colour, marker = look(form, decoding)
-            axes.step(rows["step"], rows["survival"], where="post", color=colour, linewidth=1.6, label=title)
-            axes.plot(rows["step"], rows["survival"], linestyle="", marker=marker, color=colour, markersize=4)
-            axes.fill_between(rows["step"], rows["survival_low"], rows["survival_high"], step="post", color=colour, alpha=0.1)
-        axes.set(xlabel="step of the program", ylabel="right up to and with this step", ylim=(-0.04, 1.04))
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        if len(deepest):
-            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
+        figure, panels = small_multiples(len(trainings), 3.2)
+        for training, axes in zip(trainings, panels):
+            for (form, decoding), rows in shown[shown["training"] == training].groupby(["format", "decoding"], sort=False):
+                colour, marker = look(form, decoding)
+                label = f"{FORMATS[form].title}, {DECODED.get(decoding, decoding)}"
+                axes.step(rows["step"], rows["survival"], where="post", color=colour, linewidth=1.6)
+                axes.plot(rows["step"], rows["survival"], linestyle="", marker=marker, color=colour, markersize=4, label=label)
+                axes.fill_between(rows["step"], rows["survival_low"], rows["survival_high"], step="post", color=colour, alpha=0.1)
+            axes.set(xlabel="step of the program", ylim=(-0.04, 1.04))
+            axes.set_title(f"taught “{training}”", fontsize=10)
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        panels[0].set_ylabel("right up to and with this step")
+        shared_legend(figure, panels, ncols=2)
     return figure, table
 
 
@@ -101,7 +110,7 @@ def costs(table: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
             axes.plot(row.odds_ratio, place, marker="o", color="#0072b2", markersize=6)
         axes.axvline(1.0, color=GREY, linewidth=1, linestyle=":")
         axes.set(xscale="log", xlabel="odds ratio of a right result (left of 1: it costs; right: it helps)")
-        axes.set_yticks(range(len(shown)), [f"{factor_words(row.factor)}: {row.contrast}" for row in shown.itertuples()])
+        axes.set_yticks(range(len(shown)), [f"{factor_words(row.factor)}: {contrast_words(row)}" for row in shown.itertuples()])
         axes.invert_yaxis()
         axes.grid(False, axis="y")
     return figure, table
@@ -122,11 +131,14 @@ def factor_words(factor: str) -> str:
     return "wording" if factor == "template_shift" else factor
 
 
+def contrast_words(row) -> str:
+    """A contrast of the costs table as readers know it."""
+    level, _, rest = row.contrast.partition(", against ")
+    if row.factor == "decoding":
+        return f"{DECODED.get(level, level)}, against {DECODED.get(rest, rest)}"
+    return row.contrast.replace("_", " ")
+
+
 def _aside(line: pd.DataFrame, place: int) -> pd.DataFrame:
     """The line's points moved to the right a little, so that lines with the same values don't hide each other."""
     return line.assign(depth=line["depth"] * 1.04**place)
-
-
-def _wrapped(title: str) -> list[str]:
-    head, _, notes = title.partition(" (")
-    return [head, f"({notes}"] if notes else [head]

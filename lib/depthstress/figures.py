@@ -7,12 +7,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from .arms import DEFAULT
 from .formats import FORMATS
-from .tables import rate_of
-from .theme import FAILURE_COLOURS, FAILURE_WORDS, GREY, look, theme
+from .tables import OWN, rate_of
+from .theme import FAILURE_COLOURS, FAILURE_WORDS, GREY, adapter_looks, look, theme
 
 SIZE = (7.2, 3.9)
+MOST = 6  # arms that can be told apart in one figure
+PANELS = 3  # side by side
 
 
 def titles_of(details: pd.DataFrame) -> dict[str, str]:
@@ -23,6 +24,15 @@ def titles_of(details: pd.DataFrame) -> dict[str, str]:
 def looks_of(details: pd.DataFrame) -> dict[str, tuple[str, str]]:
     """Each arm's colour and marker."""
     return {row.arm: look(row.format, row.decoding) for row in details.drop_duplicates("arm").itertuples()}
+
+
+def shown_arms(details: pd.DataFrame) -> pd.DataFrame:
+    """The rows of all arms, or where they are too many for a figure those of the arms that the published study has."""
+    if details["arm"].nunique() <= MOST:
+        return details
+    for factor, value in OWN.items():
+        details = details[details[factor] == value]
+    return details
 
 
 def programs_of(details: pd.DataFrame) -> pd.DataFrame:
@@ -41,7 +51,8 @@ def accuracy_table(details: pd.DataFrame, held_out: bool, column: str = "primary
 
 
 def by_depth(details: pd.DataFrame, held_out: bool) -> tuple[Figure, pd.DataFrame]:
-    """Primary accuracy by depth, a line an arm, in the standard or in held-out wording."""
+    """Primary accuracy by depth, a line an arm (`shown_arms`), in the standard or in held-out wording."""
+    details = shown_arms(details)
     table, looks = accuracy_table(details, held_out), looks_of(details)
     with theme():
         figure, axes = subplots(figsize=SIZE)
@@ -69,23 +80,22 @@ def written_against_executed(details: pd.DataFrame, arm: str = "trace_stack_fina
 
 
 def failure_types(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """The share of each outcome, a bar for each program arm and split; the data also have the lengths against gold."""
+    """The share of each outcome, a panel a program arm (`shown_arms`), a bar a split; the data, of all program arms, also
+    have the lengths against gold."""
     programs, titles = programs_of(details), titles_of(details)
     cells = programs.groupby(["arm", "split"], sort=False)
     counts = programs.groupby(["arm", "split", "failure_type"], sort=False).size().unstack(fill_value=0)
     counts = counts.reindex(columns=[name for name in FAILURE_COLOURS if name in counts])
     shares = counts.div(counts.sum(axis=1), axis=0)
     labels = {row.split: short_split(row.depth, row.template_shift) for row in programs.itertuples()}
-    arms = list(dict.fromkeys(programs["arm"]))
+    arms = list(dict.fromkeys(shown_arms(programs)["arm"]))
     with theme():
-        figure, panels = subplots(1, max(len(arms), 1), figsize=(3.0 * max(len(arms), 1) + 0.6, 3.9), sharey=True, squeeze=False)
-        for axes, arm in zip(panels[0], arms):
+        figure, panels = small_multiples(len(arms), 2.9)
+        for axes, arm in zip(panels, arms):
             _stack(axes, shares.loc[arm], labels)
-            axes.set_title(titles[arm], fontsize=10)
+            axes.set_title(wrapped(titles[arm]), fontsize=9)
             axes.set_xlabel("depth (* held-out wording)")
-        if arms:
-            handles, names = panels[0][0].get_legend_handles_labels()
-            figure.legend(handles, names, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.02))
+        shared_legend(figure, panels, ncols=3)
     lengths = {name: cells["length"].agg(lambda length, name=name: (length == name).mean()) for name in ("under", "exact", "over")}
     table = shares.assign(**{f"length {name}": values for name, values in lengths.items()}, n=counts.sum(axis=1)).reset_index()
     return figure, table
@@ -95,9 +105,9 @@ def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     """Mean loss a target token by update, a line an adapter (faint ones for single seeds); logarithmic."""
     with theme():
         figure, axes = subplots(figsize=SIZE)
+        looks = adapter_looks(list(dict.fromkeys(zip(log["format"], log["training"]))))
         for (title, form, training), rows in log.groupby(["title", "format", "training"], sort=False):
-            colour, marker = look(form, "free")
-            style = "-" if training == DEFAULT else "--"
+            colour, marker, style = looks[form, training]
             for _, one in rows.groupby("seed", sort=False):
                 axes.plot(one["step"], one["loss"], color=colour, alpha=0.25, linewidth=1, linestyle=style)
             mean = rows.groupby("step")["loss"].mean()
@@ -106,7 +116,7 @@ def training_curves(log: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         axes.set(xlabel="update", ylabel="loss a target token (nats)", yscale="log")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(log):
-            axes.legend()
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure, log[["adapter", "title", "seed", "step", "loss", "target_tokens"]].reset_index(drop=True)
 
 
@@ -124,6 +134,31 @@ def subplots(*arguments, **options):
     figure, axes = plt.subplots(*arguments, **options)
     plt.close(figure)
     return figure, axes
+
+
+def small_multiples(count: int, height: float):
+    """A figure of `count` panels (one where there are none), and these; the rest of the last row is empty."""
+    columns = min(max(count, 1), PANELS)
+    rows = -(-max(count, 1) // columns)
+    figure, panels = subplots(rows, columns, figsize=(3.0 * columns + 0.6, height * rows + 0.4), sharey=True, squeeze=False)
+    panels = list(panels.flat)
+    for axes in panels[max(count, 1) :]:
+        axes.set_axis_off()
+    return figure, panels[: max(count, 1)]
+
+
+def shared_legend(figure: Figure, panels, ncols: int) -> None:
+    """One legend below all panels, each label once; call it last."""
+    figure.tight_layout()
+    handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
+    if handles:
+        figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=ncols, bbox_to_anchor=(0.5, 0.0))
+
+
+def wrapped(title: str) -> str:
+    """An arm's title in two lines, its notes below."""
+    head, _, notes = title.partition(" (")
+    return f"{head}\n({notes}" if notes else head
 
 
 def draw_line(axes, rows: pd.DataFrame, label: str, colour: str, marker: str, shift: float = 0.0, style: str = "-") -> None:

@@ -52,6 +52,18 @@ def look(format: str, decoding: str) -> tuple[str, str]:
     return DECODING_LOOKS.get(decoding, OTHER_LOOK)
 
 
+def adapter_looks(adapters: list[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str, str]]:
+    """Colour, marker and line style of each adapter (format, training): the format's look for the first of a format, others dashed,
+    in colours that none has yet."""
+    spare = iter(sns.color_palette("husl", max(len(adapters), 1)))
+    looks, seen = {}, set()
+    for form, training in adapters:
+        colour, marker = look(form, "free")
+        looks[form, training] = (next(spare), marker, "--") if form in seen else (colour, marker, "-")
+        seen.add(form)
+    return looks
+
+
 SETTINGS = {
     "svg.hashsalt": "depthstress", "svg.fonttype": "path", "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,

@@ -142,6 +142,7 @@ def test_the_outputs_are_complete(undisturbed):
         "summary",
         "coverage",
         "comparisons",
+        "taught",
         "survival",
         "costs",
         "training_log",

@@ -22,8 +22,8 @@ def composition_findings(tables: Tables) -> list[Finding]:
     found = []
     if arms["decoding"].str.startswith("stepwise").any():
         found.append(decodings(tables.details))
-    if (arms["training"] != "default").any():
-        found.append(coverage(tables.details))
+    if len(tables.taught):
+        found.append(coverage(tables.details, tables.taught))
     if found:
         found += [survival(tables.details), costs(tables.costs)]
     return found
@@ -60,27 +60,38 @@ def _at_the_deepest(part: pd.DataFrame) -> str:
     return f"at depth {deepest}, one step at a time gets {count_of(best)}, the whole program at once {count_of(free)}; {verdict}."
 
 
-def coverage(details: pd.DataFrame) -> Finding:
+def coverage(details: pd.DataFrame, taught: pd.DataFrame) -> Finding:
     """What was taught against what was not, by depth."""
-    figure, data = figures.coverage(details)
-    both = data[data["difference"].notna()]
+    figure, data = figures.coverage(details, taught)
+    titles = dict(zip(details["arm"], details["title"]))
+    lacked, had = (data[data["covered"] == side] for side in (0, 1))
+    gains = [row.depth for row in lacked.itertuples() if row.p_holm < 1 - LEVEL and row.difference > 0]
+    losses = [row.depth for row in had.itertuples() if row.p_holm < 1 - LEVEL and row.difference < 0]
     sentences = [
-        f"{row.title}, depth {row.depth}: {row.rate_trained:.0%} of {row.n_trained} with every opcode trained, {row.rate_untrained:.0%} of {row.n_untrained} "
-        f"with one that was not; difference {100 * row.difference:+.0f} points (95% interval {100 * row.low:+.0f} to {100 * row.high:+.0f})."
-        for _, rows in both.groupby("arm", sort=False)
-        for row in (rows.iloc[0], rows.iloc[-1])
+        f"{where} {titles[row.first]} against {titles[row.second]}, depth {row.depth}: {row.rate_first:.0%} against {row.rate_second:.0%} of {row.n}, "
+        f"difference {100 * row.difference:+.0f} points (95% interval {100 * row.low:+.0f} to {100 * row.high:+.0f})."
+        for rows, where in (
+            (lacked, "Tasks with an opcode that the suite's own training lacked:"),
+            (had, "Tasks whose every opcode it had:"),
+        )
+        for _, line in rows.groupby("first", sort=False)
+        for row in (line.iloc[0], line.iloc[-1])
     ]
-    clear = [row.depth for row in both.itertuples() if row.low > 0]
+    if losses:
+        sentences.append(
+            f"Where every opcode had been taught before, the same budget spread over more opcodes costs significantly at depth {listed(losses)}."
+        )
     title = (
-        f"An opcode that was never trained costs, with an interval above zero, at depth {listed(sorted(set(clear)))}."
-        if clear
-        else "At no depth does this run show that untrained opcodes cost."
+        f"Teaching the missing opcodes helps significantly where one was missing, at depth {listed(sorted(set(gains)))}."
+        if gains
+        else "At no depth does this run show that teaching the missing opcodes helps."
     )
     return Finding(
-        name="coverage", figure=figure, data=data, title=title, takeaway=" ".join(dict.fromkeys(sentences)) or "No cell has both kinds of tasks.",
-        reading=f"A panel is an arm that writes the whole program freely. Its tasks are split by whether its training data had every opcode of the gold program. {INTERVALS}",
-        framing="Standard wording, executed accuracy. The split is not random: tasks with an untrained opcode come from the families that have one. The arms that were taught every "
-        "opcode are the control: the same tasks, the same budget of updates.",
+        name="coverage", figure=figure, data=data, title=title, takeaway=" ".join(dict.fromkeys(sentences)) or "No cell has such tasks.",
+        reading="Left: tasks of which the suite's own training had every opcode; right: tasks with an opcode that it lacked. Lines are trainings with the same budget of updates, "
+        f"on the same tasks; both write the whole program freely. {INTERVALS}",
+        framing="Standard wording, executed accuracy. The two panels are not comparable with each other: tasks with a missing opcode come from the families that have one. The lines of "
+        "a panel are: their difference is what coverage costs, with Tango's interval for paired tasks and McNemar's exact p, Holm-corrected, in the data.",
     )  # fmt: skip
 
 
@@ -88,8 +99,9 @@ def survival(details: pd.DataFrame) -> Finding:
     """Where programs go wrong."""
     figure, data = figures.survival(details)
     deepest = data[data["depth"] == data["depth"].max()]
+    order = {title: place for place, title in enumerate(arms_of(details)["title"])}
     half = []
-    for title, rows in deepest.groupby("title", sort=False):
+    for title, rows in sorted(deepest.groupby("title", sort=False), key=lambda part: order[part[0]]):
         below = rows[rows["survival"] < 0.5]
         half.append(
             f"{title}: half are lost by step {below.iloc[0].step}"
@@ -110,12 +122,12 @@ def costs(table: pd.DataFrame) -> Finding:
     figure, data = figures.costs(table)
     rows = data[data["odds_ratio"].notna()] if "odds_ratio" in data else data.iloc[:0]
     words = [
-        f"{figures.factor_words(row.factor)} ({row.contrast}): odds ratio {_ratio(row.odds_ratio)} (95% interval {_ratio(row.low)} to {_ratio(row.high)}), {row.points:+.0f} points"
+        f"{figures.factor_words(row.factor)} ({figures.contrast_words(row)}): odds ratio {_ratio(row.odds_ratio)} (95% interval {_ratio(row.low)} to {_ratio(row.high)}), {row.points:+.0f} points"
         for row in rows.itertuples()
     ]
     costly = rows.loc[rows["points"].idxmin()] if len(rows) else None
     title = (
-        f"What costs most: {figures.factor_words(costly.factor)}, {costly.contrast} ({costly.points:+.0f} points)."
+        f"What costs most: {figures.factor_words(costly.factor)}, {figures.contrast_words(costly)} ({costly.points:+.0f} points)."
         if costly is not None
         else "Nothing could be estimated."
     )

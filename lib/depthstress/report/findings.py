@@ -62,7 +62,7 @@ def execution_by_depth(details: pd.DataFrame, trained: list[int]) -> Finding:
     return Finding(
         name="execution_by_depth", figure=figure, data=data,
         title=_depth_title(data),
-        reading=f"Across: how many operations the procedure has. Up: the share of procedures whose result is right. A line is an arm. {INTERVALS}",
+        reading=f"Across: how many operations the procedure has. Up: the share of procedures whose result is right. A line is an arm. {_left_out(details)}{INTERVALS}",
         takeaway=_depth_takeaway(data),
         framing="Primary accuracy on the standard requests: exact match of the executed program's value for the arms that write instructions, "
         f"exact match of the first written answer for Answer only. Training saw depth {depths} only.",
@@ -89,7 +89,7 @@ def reworded_by_depth(details: pd.DataFrame) -> Finding:
             takeaway += " No depth-1 request is reworded here, so wording and composition are not separated by this figure."
     return Finding(
         name="reworded_by_depth", figure=figure, data=data, title=title, takeaway=takeaway,
-        reading=f"As the figure before, on requests whose steps and frames are worded otherwise than the standard ones. {INTERVALS}",
+        reading=f"As the figure before, on requests whose steps and frames are worded otherwise than the standard ones. {_left_out(details)}{INTERVALS}",
         framing="Primary accuracy under template shift. The tasks are drawn anew from the same families, so they differ from the standard splits in their "
         "programs as well as in their words.",
     )  # fmt: skip
@@ -156,7 +156,7 @@ def failure_types(details: pd.DataFrame) -> Finding:
         takeaway = f"{common} {under} of {len(wrong)} have fewer instructions than asked for, {int((wrong['length'] == 'over').sum())} have more; {int((wrong['end'] == 'limit').sum())} were cut off at the token limit."
     return Finding(
         name="failure_types", figure=figure, data=data, title=title, takeaway=takeaway,
-        reading="A bar is a split, its colours the share of each outcome; green is right. The data also have the share of programs with fewer, as many and more instructions than gold.",
+        reading=f"A bar is a split, its colours the share of each outcome; green is right. {_left_out(programs)}The data also have the share of programs with fewer, as many and more instructions than gold.",
         framing="Decided in this order: right value with the gold instructions, or with others; no instructions at all; a program without a value "
         "(unknown opcode, bad operand, wrong type, empty stack); a wrong value with other opcodes than gold, which includes missing ones; a wrong value with other operands only.",
     )  # fmt: skip
@@ -186,6 +186,12 @@ def training_curves(log: pd.DataFrame) -> Finding:
         framing="Cross entropy on the target and its end token only; the prompt is masked. A low loss on the training depth says nothing about deeper "
         "procedures: that is what the other figures measure.",
     )  # fmt: skip
+
+
+def _left_out(details: pd.DataFrame) -> str:
+    if len(figures.shown_arms(details)) == len(details):
+        return ""
+    return "Shown are the arms that the published study has; the others are in the figures of the controlled experiment and in the full table. "
 
 
 def _depth_title(data: pd.DataFrame) -> str:

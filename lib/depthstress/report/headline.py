@@ -25,6 +25,8 @@ def answer(details: pd.DataFrame) -> list[str]:
         sentences.append(_with_depth(first, last, deep))
     if len(standard[standard["arm"] == "answer_only"]):
         sentences.append(_against_answering(details, arm, depths))
+    if stepwise := _stepwise(details, standard):
+        sentences.append(stepwise)
     return sentences
 
 
@@ -58,6 +60,26 @@ def _against_answering(details: pd.DataFrame, arm: str, depths: list[int]) -> st
         if apart[-1] == deepest
         else f"{text} At greater depths the intervals overlap, and {ran.n} tasks a depth can't tell the two apart."
     )
+
+
+def _stepwise(details: pd.DataFrame, standard: pd.DataFrame) -> str:
+    """One step at a time against the whole program at once, from the same adapter, at its deepest depth: the first training that has
+    both, and of its stepwise arms the first that sees the kind. "" without such a pair."""
+    programs = standard[(standard["format"] == "program_stack") & (standard["writer"] == "adapter")]
+    for training, rows in programs.groupby("training", sort=False):
+        decoded = dict(zip(rows["decoding"], rows["arm"]))
+        steps = next((decoded[name] for name in ("stepwise_kind", "stepwise_value") if name in decoded), None)
+        if steps and "free" in decoded:
+            deep = rows.loc[rows["arm"] == steps, "depth"].max()
+            stepped, whole = (cell_rate(details, name, deep) for name in (steps, decoded["free"]))
+            if stepped and whole:
+                apart = stepped.low > whole.high or whole.low > stepped.high
+                return (
+                    f"Handed the same steps one at a time, the interpreter carrying them out in between, an adapter (training “{training}”) gets {stepped} of "
+                    f"procedures of {operations(deep)}; writing the whole program at once, the same adapter gets {whole}"
+                    + ("." if apart else "; the intervals overlap.")
+                )
+    return ""
 
 
 def operations(depth: int) -> str:

@@ -178,13 +178,14 @@ FULL_TABLE = (
 
 
 def beside_published(run: Run, tables: Tables, short: bool = False) -> pd.DataFrame:
-    """Our primary accuracy, the published one, and the difference in percentage points; `short` keeps the
+    """Our primary accuracy of the arms that the published study has, its own, and the difference in percentage points; `short` keeps the
     shallowest and the deepest standard split of Answer only and Program."""
     same = ["arm", "split", "depth", "template_shift"]
     merged = tables.summary.merge(published_summary(), on=same, how="left", suffixes=("", "_published"))
     if short:
         standard = merged[merged["template_shift"] == 0]
         merged = standard[standard["depth"].isin([standard["depth"].min(), standard["depth"].max()])]
+    merged = merged[merged["arm"].isin(published_summary()["arm"])]
     difference = 100 * (merged["primary_accuracy_mean"] - merged["primary_accuracy_mean_published"])
     table = pd.DataFrame(
         {

@@ -149,6 +149,9 @@ def _details(rows: int):
 
 
 def _load_seconds(model: str) -> float:
+    import peft  # noqa: F401
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+
     from depthstress.models import load_base
     from depthstress.suites import load_model
 

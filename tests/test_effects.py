@@ -116,6 +116,17 @@ def test_seeds_that_are_all_alike_give_no_interval_by_seed():
     assert table["low_seeds"].isna().all() and table["p_seeds"].isna().all() and table["low"].notna().all()
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_arm_that_is_always_like_another_has_no_interval():
+    """Its variance is zero, and what rounding leaves of it may be negative."""
+    for seed in range(20):
+        details = study(np.random.default_rng(seed), examples=12, seeds=1, depth=-0.5)
+        same = details[details["arm"] == "a"].assign(arm="b", decoding="constrained")
+        rows = what_costs_what(pd.concat([details[details["arm"] == "a"], same, details[details["arm"] == "c"]]), factors=("depth", "decoding"))
+        constrained = rows[rows["contrast"].str.startswith("constrained")].iloc[0]
+        assert constrained.odds_ratio == pytest.approx(1, abs=1e-3) and np.isnan(constrained.low)
+
+
 def test_an_interaction_is_a_ratio_of_odds_ratios():
     random = np.random.default_rng(4)
     details = study(random, shared=0, examples=2000)

@@ -254,12 +254,17 @@ def _sandwich(bread: np.ndarray, scores: np.ndarray, clusters: np.ndarray) -> tu
 
 
 def _wald(estimate: float, covariance: tuple[np.ndarray, int] | None, k: int, suffix: str) -> dict:
-    error, freedom = (np.sqrt(covariance[0][k, k]), covariance[1] - 1) if covariance else (0, 0)
+    error, freedom = (_root(covariance[0][k, k]), covariance[1] - 1) if covariance else (0, 0)
     if error < 1e-9:  # one cluster, or all alike: nothing to tell the variance from
         return {}
     reach = stats.t.ppf(0.5 + LEVEL / 2, freedom) * error
     p = 2 * stats.t.sf(abs(estimate) / error, freedom)
     return {f"low{suffix}": np.exp(estimate - reach), f"high{suffix}": np.exp(estimate + reach), f"p{suffix}": p}
+
+
+def _root(variance: float) -> float:
+    """A standard error; a variance of zero can come out as a little less."""
+    return float(np.sqrt(max(variance, 0.0)))
 
 
 def _points(details: pd.DataFrame, terms: list[_Term], term: _Term, beta: np.ndarray, covariance: tuple[np.ndarray, int] | None) -> dict:
@@ -278,5 +283,5 @@ def _points(details: pd.DataFrame, terms: list[_Term], term: _Term, beta: np.nda
     if covariance is None:
         return {"points": points}
     gradient = gradients[0] - gradients[1]
-    reach = 100 * stats.t.ppf(0.5 + LEVEL / 2, covariance[1] - 1) * np.sqrt(gradient @ covariance[0] @ gradient)
+    reach = 100 * stats.t.ppf(0.5 + LEVEL / 2, covariance[1] - 1) * _root(gradient @ covariance[0] @ gradient)
     return {"points": points, "points_low": max(points - reach, -100), "points_high": min(points + reach, 100)}

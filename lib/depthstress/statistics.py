@@ -104,11 +104,12 @@ def _bootstrap(counts: pd.DataFrame, statistic: Callable, within: bool, replicat
     for resampled, units in attempts:
         if units < 2:
             continue
-        if resampled == "examples":
-            weights = np.ones((replicates, seeds), int)
+        if resampled == "seeds":
+            totals = _draw(np.full(replicates, seeds), np.stack([rows.sum(axis=0) for rows in tasks]), rng)
+        elif resampled == "examples":
+            totals = _draw_examples(tasks, np.ones((replicates, seeds), int), rng)
         else:
-            weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), replicates)
-        totals = weights @ np.stack([rows.sum(axis=0) for rows in tasks]) if resampled == "seeds" else _draw_examples(tasks, weights, rng)
+            totals = _draw_examples(tasks, rng.multinomial(seeds, np.full(seeds, 1 / seeds), replicates), rng)
         # normal quantiles of the percentiles, widened to those of t and by the bias of the variance
         tail = stats.norm.cdf(stats.t.ppf((1 - LEVEL) / 2, units - 1) * np.sqrt(units / (units - 1)))
         low, high = np.nanquantile(statistic(totals), [tail, 1 - tail])
@@ -118,15 +119,20 @@ def _bootstrap(counts: pd.DataFrame, statistic: Callable, within: bool, replicat
 
 
 def _draw_examples(tasks: list[np.ndarray], weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Totals of replicates that draw each seed's tasks as often as its weight says times their number.
-
-    Tasks with the same counts are exchangeable, so that a draw is one multinomial over the few kinds of task.
-    """
-    totals = 0
+    """Totals of replicates that draw each seed's tasks as often as its weight says times their number; seeds whose tasks
+    are the same are drawn from together."""
+    pools: dict[bytes, list] = {}
     for rows, weight in zip(tasks, weights.T):
-        kinds, numbers = np.unique(rows, axis=0, return_counts=True)
-        totals = totals + rng.multinomial(weight * len(rows), numbers / len(rows)) @ kinds
-    return totals
+        pool = pools.setdefault(rows[np.lexsort(rows.T)].tobytes(), [rows, 0])
+        pool[1] = pool[1] + weight * len(rows)
+    return sum(_draw(number, rows, rng) for rows, number in pools.values())
+
+
+def _draw(number: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Totals of replicates that draw so many of the rows, with replacement. Equal rows are exchangeable, so that a draw is one
+    multinomial over the few kinds of row."""
+    kinds, times = np.unique(rows, axis=0, return_counts=True)
+    return rng.multinomial(number, times / len(rows)) @ kinds.astype(float)
 
 
 def paired(

@@ -122,7 +122,9 @@ def test_an_arm_that_is_always_like_another_has_no_interval():
     for seed in range(20):
         details = study(np.random.default_rng(seed), examples=12, seeds=1, depth=-0.5)
         same = details[details["arm"] == "a"].assign(arm="b", decoding="constrained")
-        rows = what_costs_what(pd.concat([details[details["arm"] == "a"], same, details[details["arm"] == "c"]]), factors=("depth", "decoding"))
+        rows = what_costs_what(
+            pd.concat([details[details["arm"] == "a"], same, details[details["arm"] == "c"]]), factors=("depth", "decoding")
+        )
         constrained = rows[rows["contrast"].str.startswith("constrained")].iloc[0]
         assert constrained.odds_ratio == pytest.approx(1, abs=1e-3) and np.isnan(constrained.low)
 

@@ -150,7 +150,8 @@ def test_the_outputs_are_complete(undisturbed):
         "completeness",
     }
     assert {path.stem for path in (undisturbed / "analysis").glob("*.csv")} == expected
-    assert len(list((undisturbed / "figures").glob("*.svg"))) == 9
+    # no coverage: it compares a training with the suite's own, both decoded freely
+    assert len(list((undisturbed / "figures").glob("*.svg"))) == 8
     manifest = json.loads((undisturbed / "manifest.json").read_text())
     assert set(manifest["stages"]) == set(STAGES)
     assert "report.html" in manifest["files"]

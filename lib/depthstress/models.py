@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
 
 logging.getLogger("transformers.integrations.bitsandbytes").setLevel(logging.ERROR)  # it warns of the dtype that we ask for
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)  # it misses a kernel that dequantised weights do not need
 
 ADAPTER_NAME = "default"
 NF4_BLOCK = 64  # weights that share a scale

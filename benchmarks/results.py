@@ -16,11 +16,14 @@ from depthstress.suites import ROOT
 
 FOLDER = ROOT / "outputs" / "bench"
 ROWS = (1_000, 10_000, 100_000, 1_000_000)  # of the analysis: its cost has to grow as they do
+SHARES = ("products", "moving", "elementwise", "autograd", "outside")  # of an update's time, by torch's profiler
 RATIOS: dict[str, tuple[str, Callable[[dict], float]]] = {
     "train_vs_trl": ("train", lambda s: s["trl_seconds"] / s["seconds"]),
     "train_vs_trl_labelled": ("train", lambda s: s["trl_labelled_seconds"] / s["seconds"]),
     "train_gemm_share": ("train", lambda s: s["flops"] / s["seconds"] / s["square_rate"]),
     "train_model_shapes_share": ("train", lambda s: s["flops"] / s["seconds"] / s["model_rate"]),
+    "train_floor_vs_trl": ("train", lambda s: s["trl_seconds"] * s["square_rate"] / s["flops"]),
+    **{f"train_share_{name}": ("train", lambda s, name=name: s["shares"][name]) for name in SHARES},
     "train_loss_difference": ("train", lambda s: s["loss_difference"]),
     "eval_vs_published": (
         "eval",

@@ -73,6 +73,14 @@ def _notes(record: dict) -> str:
             f"TRL's loss differs from ours by {record['train_loss_difference_max']:.1g} at most in any update; let it skip positions without a "
             f"label, as it does on a GPU alone, and training is {record['train_vs_trl_labelled']:.3g}x as fast."
         )
+    if "train_share_products" in record:
+        notes.append(
+            f"Of an update's time torch's profiler gives {record['train_share_products']:.0%} to matrix products, "
+            f"{record['train_share_elementwise']:.0%} to elementwise operations, {record['train_share_moving']:.0%} to moving values, "
+            f"{record['train_share_autograd']:.0%} to the written-out gradients' own code, and {record['train_share_outside']:.0%} lies outside any "
+            f"operator. The floor: the needed arithmetic alone, at the machine's full rate, would be {record['train_floor_vs_trl']:.3g}x as fast "
+            f"as TRL, so that {BARS[0].shown(BARS[0].bar)} takes {BARS[0].bar / record['train_floor_vs_trl']:.0%} of that rate."
+        )
     if "eval_published_differing_max" in record:
         notes.append(
             f"Of {record['eval_prompts']} texts at most {record['eval_published_differing_max']:.0f} differ from the published recipe's and "

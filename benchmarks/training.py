@@ -26,6 +26,7 @@ from depthstress.training import MAX_NORM, Row, new_optimizer, update
 from . import limits
 from .arithmetic import tokens_and_pairs, update_flops
 from .material import Material
+from .profile import update_shares
 from .results import Results
 
 UPDATES = 12  # a side and repetition
@@ -64,6 +65,7 @@ def measure(results: Results, material: Material, quick: bool) -> None:
             "updates": len(batches), "seconds": timed["ours"].seconds, "trl_seconds": timed["trl"].seconds,
             "trl_labelled_seconds": timed["trl_labelled"].seconds, "loss_difference": difference,
             "flops": flops, "square_rate": rates[0], "model_rate": rates[1],
+            "shares": update_shares(base, settings, batches[: len(batches) // 2], material.seed),
         })  # fmt: skip
 
 

@@ -6,14 +6,18 @@ import pytest
 from transformers import LlamaConfig
 
 from benchmarks.arithmetic import tokens_and_pairs, update_flops
-from benchmarks.results import RATIOS, Results, summary
+from benchmarks.profile import group
+from benchmarks.results import RATIOS, SHARES, Results, summary
 from benchmarks.table import BARS, BEGIN, END, rewrite, table
 from depthstress.training import Row
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 SAMPLES = {
     "train": [
-        {"seconds": 2.0, "trl_seconds": trl, "trl_labelled_seconds": 3.0, "flops": 100, "square_rate": 100.0, "model_rate": 80.0, "loss_difference": 1e-5}
+        {
+            "seconds": 2.0, "trl_seconds": trl, "trl_labelled_seconds": 3.0, "flops": 100, "square_rate": 100.0, "model_rate": 80.0,
+            "loss_difference": 1e-5, "shares": {"products": 0.6, "moving": 0.1, "elementwise": 0.2, "autograd": 0.04, "outside": 0.06},
+        }
         for trl in (3.0, 4.0, 8.0)
     ],
     "eval": [
@@ -83,8 +87,19 @@ def test_the_table_says_what_was_missed_and_what_was_not_measured():
         reached = record()[bar.name] <= bar.bar if bar.at_most else record()[bar.name] >= bar.bar
         assert lines[bar.name].endswith("| reached |" if reached else "| **missed** |")
     assert "1 differ" in table(record())
+    assert "gives 60% to matrix products" in table(record()) and "would be 4x as fast as TRL, so that 3x takes 75% of that rate" in table(
+        record()
+    )
     partly = table(record({"local": SAMPLES["local"]}))
     assert partly.count("not measured") == len(BARS) - 2
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [("aten::addmm_", "products"), ("aten::cat", "moving"), ("aten::silu", "elementwise"), ("_RmsNorm", "autograd")],
+)
+def test_an_operators_time_counts_in_its_group(operator, expected):
+    assert group(operator) == expected and expected in SHARES
 
 
 def test_the_table_replaces_what_is_between_the_comments_and_nothing_else(tmp_path):

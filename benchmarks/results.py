@@ -25,13 +25,17 @@ RATIOS: dict[str, tuple[str, Callable[[dict], float]]] = {
     "train_floor_vs_trl": ("train", lambda s: s["trl_seconds"] * s["square_rate"] / s["flops"]),
     **{f"train_share_{name}": ("train", lambda s, name=name: s["shares"][name]) for name in SHARES},
     "train_loss_difference": ("train", lambda s: s["loss_difference"]),
-    "eval_vs_published": (
-        "eval",
-        lambda s: (s["published_seconds"] + s["published_loading"]) / (s["seconds"] + s["loading"] / s["adapters_a_load"]),
-    ),
+    **{
+        f"eval_vs_{peer}": (
+            "eval",
+            lambda s, peer=peer: (s[f"{peer}_seconds"] + s[f"{peer}_loading"]) / (s["seconds"] + s["loading"] / s["adapters_a_load"]),
+        )
+        for peer in ("published", "as_is")
+    },
     "eval_vs_lm_eval": ("eval", lambda s: s["lm_eval_seconds"] / s["seconds"]),
     "eval_prompts": ("eval", lambda s: s["prompts"]),
     "eval_published_differing": ("eval", lambda s: s["published_differing"]),
+    "eval_as_is_differing": ("eval", lambda s: s["as_is_differing"]),
     "eval_lm_eval_differing": ("eval", lambda s: s["lm_eval_differing"]),
     "eval_lm_eval_batch": ("eval", lambda s: s["lm_eval_batch"]),
     "local_minutes": ("local", lambda s: s["seconds"] / 60),

@@ -23,7 +23,8 @@ SAMPLES = {
     "eval": [
         {
             "prompts": 96, "seconds": 9.0, "loading": 4.0, "adapters_a_load": 4, "published_seconds": 55.0, "published_loading": 5.0,
-            "published_differing": 1, "lm_eval_seconds": 18.0, "lm_eval_batch": 32, "lm_eval_differing": 0,
+            "published_differing": 1, "as_is_seconds": 25.0, "as_is_loading": 5.0, "as_is_differing": 6,
+            "lm_eval_seconds": 18.0, "lm_eval_batch": 32, "lm_eval_differing": 0,
         }
     ],
     "local": [{"seconds": 630.0, "peak_bytes": 2**31}],
@@ -87,6 +88,7 @@ def test_the_table_says_what_was_missed_and_what_was_not_measured():
         reached = record()[bar.name] <= bar.bar if bar.at_most else record()[bar.name] >= bar.bar
         assert lines[bar.name].endswith("| reached |" if reached else "| **missed** |")
     assert "1 differ" in table(record())
+    assert "in bfloat16, 6 texts differ and ours is 3x as fast" in table(record())
     assert "gives 60% to matrix products" in table(record()) and "would be 4x as fast as TRL, so that 3x takes 75% of that rate" in table(
         record()
     )

@@ -6,13 +6,7 @@ waiting for the other thread.
 
 from __future__ import annotations
 
-import time
-
-from torch.profiler import ProfilerActivity, profile
-
-from depthstress.models import Base, new_adapter
-from depthstress.suites import Training
-from depthstress.training import Row, new_optimizer, update
+from torch.profiler import profile
 
 from .results import SHARES
 
@@ -27,18 +21,9 @@ def group(operator: str) -> str:
     return "moving" if operator in MOVING else "elementwise" if operator.startswith("aten::") else "autograd"
 
 
-def update_shares(base: Base, settings: Training, batches: list[list[Row]], seed: int) -> dict[str, float]:
-    """The share of the time of these updates that each group takes; `outside` is what is left."""
-    with new_adapter(base, settings.lora, seed) as model:
-        optimizer = new_optimizer([weight for weight in model.parameters() if weight.requires_grad], settings.lr)
-        model.train()
-        update(base, model, optimizer, batches[0], settings.batch_size)  # what is allocated once is allocated
-        started = time.perf_counter()
-        with profile(activities=[ProfilerActivity.CPU]) as profiled:
-            for rows in batches:
-                update(base, model, optimizer, rows, settings.batch_size)
-        seconds = time.perf_counter() - started
-    shares = dict.fromkeys(SHARES[:-1], 0.0)
+def shares(profiled: profile, seconds: float) -> dict[str, float]:
+    """The share of so many seconds that each group took while they were profiled; `outside` is what is left."""
+    taken = dict.fromkeys(SHARES, 0.0)
     for event in profiled.key_averages():
-        shares[group(event.key)] += event.self_cpu_time_total / 1e6 / seconds
-    return shares | {"outside": 1 - sum(shares.values())}
+        taken[group(event.key)] += event.self_cpu_time_total / 1e6 / seconds
+    return taken | {"outside": 1 - sum(taken.values())}

@@ -27,8 +27,9 @@ class Bar:
         return f"{value:.0%}" if self.unit == "%" else f"{value:,.0f}{self.unit}" if value >= 1000 else f"{value:.3g}{self.unit}"
 
 
+AGAINST_TRL = Bar("train_vs_trl", "training, times as fast as TRL's SFTTrainer on the same batches", 3.0, "x")
 BARS = (
-    Bar("train_vs_trl", "training, times as fast as TRL's SFTTrainer on the same batches", 3.0, "x"),
+    AGAINST_TRL,
     Bar("train_gemm_share", "training, share of the machine's fp32 matrix product rate that does needed arithmetic", 0.7, "%"),
     Bar("eval_vs_published", "evaluating an adapter, times as fast as the published recipe", 5.0, "x"),
     Bar("eval_vs_lm_eval", "evaluating an adapter, times as fast as lm-evaluation-harness at its best batch size", 2.0, "x"),
@@ -77,9 +78,9 @@ def _notes(record: dict) -> str:
         notes.append(
             f"Of an update's time torch's profiler gives {record['train_share_products']:.0%} to matrix products, "
             f"{record['train_share_elementwise']:.0%} to elementwise operations, {record['train_share_moving']:.0%} to moving values, "
-            f"{record['train_share_autograd']:.0%} to the written-out gradients' own code, and {record['train_share_outside']:.0%} lies outside any "
+            f"{record['train_share_autograd']:.0%} to the own code of autograd and of the written-out gradients, and {record['train_share_outside']:.0%} lies outside any "
             f"operator. The floor: the needed arithmetic alone, at the machine's full rate, would be {record['train_floor_vs_trl']:.3g}x as fast "
-            f"as TRL, so that {BARS[0].shown(BARS[0].bar)} takes {BARS[0].bar / record['train_floor_vs_trl']:.0%} of that rate."
+            f"as TRL, so that {AGAINST_TRL.shown(AGAINST_TRL.bar)} takes {AGAINST_TRL.bar / record['train_floor_vs_trl']:.0%} of that rate."
         )
     if "eval_published_differing_max" in record:
         notes.append(

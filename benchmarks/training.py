@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import tempfile
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from unittest.mock import patch
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from depthstress.models import Base, new_adapter
 from depthstress.suites import Training
@@ -26,7 +27,7 @@ from depthstress.training import MAX_NORM, Row, new_optimizer, update
 from . import limits
 from .arithmetic import tokens_and_pairs, update_flops
 from .material import Material
-from .profile import update_shares
+from .profile import shares
 from .results import Results
 
 UPDATES = 12  # a side and repetition
@@ -61,22 +62,24 @@ def measure(results: Results, material: Material, quick: bool) -> None:
         difference = max(abs(a - b) for side in timed.values() for a, b in zip(timed["ours"].losses, side.losses, strict=True))
         if difference > AGREEMENT:
             raise RuntimeError(f"TRL's losses differ from ours by up to {difference:.2g}; that is other work, and no time is reported")
+        profiled = profile(activities=[ProfilerActivity.CPU])
         results.add("train", {
             "updates": len(batches), "seconds": timed["ours"].seconds, "trl_seconds": timed["trl"].seconds,
             "trl_labelled_seconds": timed["trl_labelled"].seconds, "loss_difference": difference,
             "flops": flops, "square_rate": rates[0], "model_rate": rates[1],
-            "shares": update_shares(base, settings, batches[: len(batches) // 2], material.seed),
+            "shares": shares(profiled, ours(base, settings, batches[: len(batches) // 2], material.seed, profiled).seconds),
         })  # fmt: skip
 
 
-def ours(base: Base, settings: Training, batches: list[list[Row]], seed: int) -> Timed:
-    """The project's own updates."""
+def ours(base: Base, settings: Training, batches: list[list[Row]], seed: int, watching: AbstractContextManager | None = None) -> Timed:
+    """The project's own updates, with something watching the loop, if asked."""
     with new_adapter(base, settings.lora, seed) as model:
         optimizer = new_optimizer([weight for weight in model.parameters() if weight.requires_grad], settings.lr)
         model.train()
-        started = time.perf_counter()
-        losses = [update(base, model, optimizer, rows, settings.batch_size)[0] for rows in batches]
-        return Timed(time.perf_counter() - started, losses)
+        with watching or nullcontext():
+            started = time.perf_counter()
+            losses = [update(base, model, optimizer, rows, settings.batch_size)[0] for rows in batches]
+            return Timed(time.perf_counter() - started, losses)
 
 
 def trl(material: Material, batches: list[list[Row]], labelled_only: bool = False) -> Timed:

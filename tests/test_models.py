@@ -27,7 +27,10 @@ def test_on_a_cpu_the_base_holds_the_values_that_nf4_layers_compute_with(saved):
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.float32
     )
     quantised = AutoModelForCausalLM.from_pretrained(saved.source.hub, dtype=torch.float32, quantization_config=config)
-    assert any(isinstance(module, Linear4bit) for module in quantised.modules())
+    layers = [module for module in quantised.modules() if isinstance(module, Linear4bit)]
+    assert layers
+    for layer in layers:  # where a CPU has AVX512-BF16 it would compute in bfloat16, and fails where a layer is narrower than a block
+        layer.support_avx512bf16_for_cpu = False
     base = load_base(saved)
     assert not any(isinstance(module, Linear4bit) for module in base.model.modules())
     assert not any(weight.requires_grad for weight in base.model.parameters())

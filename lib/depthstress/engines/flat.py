@@ -10,39 +10,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch.nn import Linear, Module, Parameter, RMSNorm
-from torch.nn.functional import silu
+from torch.nn import Linear, Module, RMSNorm
 
 from ..norm import is_rms_norm
+from ..prepacked import Prepacked
 
-FEW = 256  # rows: up to here products are faster with the weight as their first factor
 
-
-class WeightFirst(Linear):
-    """A linear layer that computes (W x')' instead of x W' for few rows: up to twice as fast in a matrix library."""
+class Frozen(Module):
+    """A linear layer on a prepacked weight."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__(weight.shape[1], weight.shape[0], bias=False, device="meta")
-        self.weight, self.bias = Parameter(weight, requires_grad=False), bias
+        super().__init__()
+        self.product = Prepacked(weight, bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        rows = x.reshape(-1, self.in_features)
-        if len(rows) > FEW:
-            return super().forward(x)
-        y = torch.mm(self.weight, rows.t()).t().contiguous().view(*x.shape[:-1], self.out_features)
-        return y if self.bias is None else y + self.bias
+        return self.product(x)
 
 
 class GatedMlp(Module):
-    """down(silu(gate(x)) * up(x)): gate and up in one product, all in between transposed and in place."""
+    """down(silu(gate(x)) * up(x)), in three passes."""
 
     def __init__(self, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> None:
         super().__init__()
-        self.gate_up, self.down = (Parameter(weight, requires_grad=False) for weight in (torch.cat([gate, up]), down))
+        self.gate, self.up, self.down = map(Prepacked, (gate, up, down))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        gate, up = torch.mm(self.gate_up, x.reshape(-1, x.shape[-1]).t()).chunk(2)
-        return torch.mm(self.down, silu(gate, inplace=True).mul_(up)).t().contiguous().view(x.shape)
+        return self.down(self.up.times(x, self.gate.silu(x)))
 
 
 @contextmanager
@@ -76,7 +69,7 @@ def _replace(parent: Module, taken_out: list[tuple[Module, str, Module]]) -> Non
 def _flat(module: Module) -> Module | None:
     """What computes the same as a layer, faster; None where the layer is of no kind that is known."""
     if type(module) is Linear or _has_lora(module):
-        return WeightFirst(_weight(module), _plain(module).bias)
+        return Frozen(_weight(module), _plain(module).bias)
     if is_rms_norm(module):
         norm = RMSNorm(module.weight.shape, module.variance_epsilon, device="meta")
         norm.weight = module.weight

@@ -1,7 +1,8 @@
 """What this machine can do at most: the rate of fp32 matrix products, and of moving memory.
 
 Each rate is the best of a few tries of some tenths of a second: a limit, not an average. Products are measured on large
-squares and at the model's own shapes, with as many rows as an update of training has tokens.
+squares and at the model's own shapes, with as many rows as an update of training has tokens; at these shapes also with
+the second matrix prepacked for oneDNN, which only a matrix that stays as it is can be.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import time
 from collections.abc import Callable
 
 import torch
+
+from depthstress.prepacked import Prepacked
 
 from .arithmetic import shapes, tokens_and_pairs
 from .material import Material
@@ -26,6 +29,7 @@ def measure(results: Results, material: Material, quick: bool) -> None:
     tokens, _ = tokens_and_pairs(material.batches(base, 1)[0])
     for _ in results.missing("limits"):
         rates = {"square_rate": square_rate(), "model_rate": model_rate(base.model.config, tokens), "bandwidth": bandwidth()}
+        rates["prepacked_rate"] = model_rate(base.model.config, tokens, prepacked_rate)
         results.add("limits", rates)
 
 
@@ -34,13 +38,14 @@ def square_rate() -> float:
     return product_rate(SQUARE, SQUARE, SQUARE)
 
 
-def model_rate(config, tokens: int) -> float:
-    """Operations a second of the model's own products, forward and back, over `tokens` rows; weighted by their work."""
+def model_rate(config, tokens: int, rate: Callable[[int, int, int, float], float] | None = None) -> float:
+    """Operations a second of the model's own products, forward and back, over `tokens` rows; weighted by their work.
+    `rate`: that of one product, `product_rate` if not given."""
     work = seconds = 0.0
     for inputs, outputs in shapes(config).values():
         for a, b in ((inputs, outputs), (outputs, inputs)):
             work += 2.0 * tokens * a * b
-            seconds += 2.0 * tokens * a * b / product_rate(tokens, a, b, SECONDS / 3)
+            seconds += 2.0 * tokens * a * b / (rate or product_rate)(tokens, a, b, SECONDS / 3)
     return work / seconds
 
 
@@ -49,6 +54,12 @@ def product_rate(rows: int, inner: int, columns: int, seconds: float = SECONDS) 
     a, b = torch.randn(rows, inner), torch.randn(inner, columns)
     out = torch.empty(rows, columns)
     return 2.0 * rows * inner * columns / _fastest(lambda: torch.mm(a, b, out=out), seconds)
+
+
+def prepacked_rate(rows: int, inner: int, columns: int, seconds: float = SECONDS) -> float:
+    """The same with the second matrix prepacked."""
+    a, product = torch.randn(rows, inner), Prepacked(torch.randn(columns, inner))
+    return 2.0 * rows * inner * columns / _fastest(lambda: product(a), seconds)
 
 
 def bandwidth() -> float:

@@ -22,7 +22,8 @@ RATIOS: dict[str, tuple[str, Callable[[dict], float]]] = {
     "train_vs_trl_labelled": ("train", lambda s: s["trl_labelled_seconds"] / s["seconds"]),
     "train_gemm_share": ("train", lambda s: s["flops"] / s["seconds"] / s["square_rate"]),
     "train_model_shapes_share": ("train", lambda s: s["flops"] / s["seconds"] / s["model_rate"]),
-    "train_floor_vs_trl": ("train", lambda s: s["trl_seconds"] * s["square_rate"] / s["flops"]),
+    "train_prepacked_share": ("train", lambda s: s["flops"] / s["seconds"] / s["prepacked_rate"]),
+    "train_floor_vs_trl": ("train", lambda s: s["trl_seconds"] * max(s["square_rate"], s["prepacked_rate"]) / s["flops"]),
     **{f"train_share_{name}": ("train", lambda s, name=name: s["shares"][name]) for name in SHARES},
     "train_loss_difference": ("train", lambda s: s["loss_difference"]),
     **{
@@ -52,6 +53,7 @@ RATIOS: dict[str, tuple[str, Callable[[dict], float]]] = {
     "import_seconds": ("around", lambda s: max(value for key, value in s.items() if key.startswith("import_"))),
     "limit_square_gflops": ("limits", lambda s: s["square_rate"] / 1e9),
     "limit_model_gflops": ("limits", lambda s: s["model_rate"] / 1e9),
+    "limit_prepacked_gflops": ("limits", lambda s: s["prepacked_rate"] / 1e9),
     "limit_bandwidth_gbs": ("limits", lambda s: s["bandwidth"] / 1e9),
 }  # a figure's name: the part that it comes from, and how from one sample
 

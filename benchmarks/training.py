@@ -59,6 +59,7 @@ def measure(results: Results, material: Material, quick: bool) -> None:
         rates = [limits.square_rate(), limits.model_rate(base.model.config, tokens)]
         timed = {side: sides[side](batches) for side in sorted(sides, reverse=repetition % 2 == 1)}
         rates[0] = max(rates[0], limits.square_rate())
+        prepacked = limits.model_rate(base.model.config, tokens, limits.prepacked_rate)
         difference = max(abs(a - b) for side in timed.values() for a, b in zip(timed["ours"].losses, side.losses, strict=True))
         if difference > AGREEMENT:
             raise RuntimeError(f"TRL's losses differ from ours by up to {difference:.2g}; that is other work, and no time is reported")
@@ -66,7 +67,7 @@ def measure(results: Results, material: Material, quick: bool) -> None:
         results.add("train", {
             "updates": len(batches), "seconds": timed["ours"].seconds, "trl_seconds": timed["trl"].seconds,
             "trl_labelled_seconds": timed["trl_labelled"].seconds, "loss_difference": difference,
-            "flops": flops, "square_rate": rates[0], "model_rate": rates[1],
+            "flops": flops, "square_rate": rates[0], "model_rate": rates[1], "prepacked_rate": prepacked,
             "shares": shares(profiled, ours(base, settings, batches[: len(batches) // 2], material.seed, profiled).seconds),
         })  # fmt: skip
 

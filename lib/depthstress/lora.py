@@ -13,22 +13,27 @@ from __future__ import annotations
 import torch
 from peft.tuners.lora import Linear
 
+from .prepacked import Prepacked
+
 
 class FusedLora(Linear):
     """peft's LoRA layer, computed as above. Without dropout, on one active adapter, in the weights' own dtype."""
 
+    product: Prepacked | None = None  # with the frozen weight; made when it is first needed
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         (name,) = self.active_adapters
         base = self.base_layer
-        return _Product.apply(x, base.weight, base.bias, self.lora_A[name].weight, self.lora_B[name].weight, self.scaling[name])
+        self.product = self.product or Prepacked(base.weight, base.bias)
+        return _Product.apply(x, self.product, base.weight, self.lora_A[name].weight, self.lora_B[name].weight, self.scaling[name])
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, weight, bias, a, b, scale):
+    def forward(ctx, x, product, weight, a, b, scale):
         flat = x.flatten(0, -2)
         low = flat @ a.T
-        y = torch.nn.functional.linear(flat, weight, bias).addmm_(low, b.T, alpha=scale)
+        y = product(flat).addmm_(low, b.T, alpha=scale)
         ctx.save_for_backward(flat, low, weight, a, b)
         ctx.scale = scale
         return y.view(*x.shape[:-1], -1)

@@ -9,22 +9,24 @@ not stand, -w log(1 - p), whose gradient in the logits is w p / (1 - p) times (t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch.nn.functional import linear, log_softmax
+from torch.nn.functional import log_softmax
 
 CHUNK = 2**24  # logits held at once: 64 MiB in fp32
 
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, weight, bias, labels, end, punished):
+    def forward(ctx, hidden, project, weight, labels, end, punished):
         total = hidden.new_zeros((), dtype=torch.float32)
         gradient = torch.empty_like(hidden)
         size = max(1, CHUNK // len(weight))
         for first in range(0, len(hidden), size):
             part = slice(first, first + size)
             chosen = labels[part, None]
-            logs = log_softmax(linear(hidden[part], weight, bias).float(), -1)
+            logs = log_softmax(project(hidden[part]).float(), -1)
             total -= logs.gather(1, chosen).sum()
             slope = logs.exp_()  # softmax less the label's one
             if punished is not None:
@@ -45,8 +47,14 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def summed_cross_entropy(
-    hidden: torch.Tensor, head: torch.nn.Linear, labels: torch.Tensor, end: int = 0, punished: torch.Tensor | None = None
+    hidden: torch.Tensor,
+    head: torch.nn.Linear,
+    labels: torch.Tensor,
+    end: int = 0,
+    punished: torch.Tensor | None = None,
+    project: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """The sum, in fp32, of the cross entropy of `labels` (targets,) given hidden states (targets, width) and a frozen head;
-    with `punished` (targets,), weights of the unlikelihood of the token `end` at each target, that as well."""
-    return _CrossEntropy.apply(hidden, head.weight, head.bias, labels, end, punished)
+    with `punished` (targets,), weights of the unlikelihood of the token `end` at each target, that as well. `project`:
+    what computes the head's logits, if not the head."""
+    return _CrossEntropy.apply(hidden, project or head, head.weight, labels, end, punished)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from safetensors.torch import save
 from .bundled import keep, local_folder, whole_folder
 from .files import write_bytes, write_json
 from .inputs import WEIGHTS
+from .prepacked import Prepacked
 from .suites import ROOT, Lora, Model
 
 if TYPE_CHECKING:
@@ -50,6 +52,12 @@ class Base:
     tokenizer: object
     device: torch.device
     stops: tuple[int, ...]
+
+    @cached_property
+    def project(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Logits of hidden states by the frozen head: on its prepacked weight where everything is in fp32."""
+        head = self.model.get_output_embeddings()
+        return Prepacked(head.weight, head.bias) if self.settings.compute == "float32" else head
 
     @property
     def eos(self) -> int:

@@ -107,8 +107,8 @@ def plain_loss(model, rows: list[Row], base: Base, premature_end: float = 0.0) -
     states, as dropout draws anew for each."""
     causal, batch = model.get_base_model(), collate(rows, base.eos, base.device)
     hidden = causal.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).last_hidden_state
-    labelled = batch["labels"] != IGNORED
-    return summed_cross_entropy(hidden[labelled], causal.lm_head, batch["labels"][labelled], base.eos, _punished(rows, base, premature_end))
+    labelled, punished = batch["labels"] != IGNORED, _punished(rows, base, premature_end)
+    return summed_cross_entropy(hidden[labelled], causal.lm_head, batch["labels"][labelled], base.eos, punished, base.project)
 
 
 def packed_loss(model, rows: list[Row], base: Base, premature_end: float = 0.0) -> torch.Tensor:
@@ -116,7 +116,7 @@ def packed_loss(model, rows: list[Row], base: Base, premature_end: float = 0.0) 
     causal, packed = model.get_base_model(), pack([(row.prompt, row.target) for row in rows]).to(base.device)
     hidden = causal.model(input_ids=packed.tokens, position_ids=packed.positions, use_cache=False, packed=packed).last_hidden_state
     hidden = hidden[0].index_select(0, packed.labelled)
-    return summed_cross_entropy(hidden, causal.lm_head, packed.labels, base.eos, _punished(rows, base, premature_end))
+    return summed_cross_entropy(hidden, causal.lm_head, packed.labels, base.eos, _punished(rows, base, premature_end), base.project)
 
 
 def _punished(rows: list[Row], base: Base, premature_end: float) -> torch.Tensor | None:

@@ -17,31 +17,34 @@ from .prepacked import Prepacked
 
 
 class FusedLora(Linear):
-    """peft's LoRA layer, computed as above. Without dropout, on one active adapter, in the weights' own dtype."""
+    """peft's LoRA layer, computed as above. Without dropout, on one active adapter, in the weights' own dtype.
 
-    product: Prepacked | None = None  # with the frozen weight; made when it is first needed
+    On a CPU it holds two more copies of the weight, prepacked for either direction.
+    """
+
+    products: tuple[Prepacked, Prepacked] | None = None  # x W^T + b and dy W; made when they are first needed
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         (name,) = self.active_adapters
         base = self.base_layer
-        self.product = self.product or Prepacked(base.weight, base.bias)
-        return _Product.apply(x, self.product, base.weight, self.lora_A[name].weight, self.lora_B[name].weight, self.scaling[name])
+        self.products = self.products or (Prepacked(base.weight, base.bias), Prepacked(base.weight.t()))
+        return _Product.apply(x, *self.products, self.lora_A[name].weight, self.lora_B[name].weight, self.scaling[name])
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, product, weight, a, b, scale):
+    def forward(ctx, x, forth, back, a, b, scale):
         flat = x.flatten(0, -2)
         low = flat @ a.T
-        y = product(flat).addmm_(low, b.T, alpha=scale)
-        ctx.save_for_backward(flat, low, weight, a, b)
-        ctx.scale = scale
+        y = forth(flat).addmm_(low, b.T.contiguous(), alpha=scale)
+        ctx.save_for_backward(flat, low, a, b)
+        ctx.back, ctx.scale = back, scale
         return y.view(*x.shape[:-1], -1)
 
     @staticmethod
     def backward(ctx, gradient):
-        x, low, weight, a, b = ctx.saved_tensors
+        x, low, a, b = ctx.saved_tensors
         dy = gradient.flatten(0, -2)
         dlow = (dy @ b).mul_(ctx.scale)
-        dx = (dy @ weight).addmm_(dlow, a).view(*gradient.shape[:-1], -1) if ctx.needs_input_grad[0] else None
-        return dx, None, None, dlow.T @ x, (dy.T @ low).mul_(ctx.scale), None
+        dx = ctx.back(dy).addmm_(dlow, a).view(*gradient.shape[:-1], -1) if ctx.needs_input_grad[0] else None
+        return dx, None, None, (x.T @ dlow).T, (dy.T @ low).mul_(ctx.scale), None

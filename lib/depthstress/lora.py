@@ -10,25 +10,56 @@ the merge (2 r in out a layer, and one pass over all weights) at the few hundred
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from peft.tuners.lora import Linear
+from torch.nn.functional import linear
 
-from .prepacked import Prepacked
+from .prepacked import Prepacked, prepackable
 
 
 class FusedLora(Linear):
     """peft's LoRA layer, computed as above. Without dropout, on one active adapter, in the weights' own dtype.
 
-    On a CPU it holds two more copies of the weight, prepacked for either direction.
+    Between `prepack` and `unpack` the frozen weight is held prepacked, once for either direction.
     """
 
-    products: tuple[Prepacked, Prepacked] | None = None  # x W^T + b and dy W; made when they are first needed
+    forth: Prepacked | None = None  # x W^T + b
+    back: Prepacked | None = None  # dy W
+
+    def prepack(self) -> None:
+        """Hold the weight prepacked; the plain one is empty until `unpack`, since a third copy would be memory for nothing."""
+        weight = self.base_layer.weight
+        self.forth, self.back = Prepacked(weight, self.base_layer.bias), Prepacked(weight.detach().t())
+        weight.data = weight.data.new_empty(0)
+
+    def unpack(self) -> None:
+        """Put the plain weight back, bit by bit what it was."""
+        if self.forth:
+            self.base_layer.weight.data = self.forth.weight.to_dense()
+        self.forth = self.back = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         (name,) = self.active_adapters
         base = self.base_layer
-        self.products = self.products or (Prepacked(base.weight, base.bias), Prepacked(base.weight.t()))
-        return _Product.apply(x, *self.products, self.lora_A[name].weight, self.lora_B[name].weight, self.scaling[name])
+        forth = self.forth or (lambda x: linear(x, base.weight, base.bias))
+        back = self.back or (lambda dy: dy @ base.weight)
+        return _Product.apply(x, forth, back, self.lora_A[name].weight, self.lora_B[name].weight, self.scaling[name])
+
+
+@contextmanager
+def prepacked(model: torch.nn.Module) -> Iterator[None]:
+    """Every FusedLora layer on prepacked weights, where its weight can be."""
+    layers = [module for module in model.modules() if isinstance(module, FusedLora) and prepackable(module.base_layer.weight)]
+    try:
+        for layer in layers:
+            layer.prepack()
+        yield
+    finally:
+        for layer in layers:
+            layer.unpack()
 
 
 class _Product(torch.autograd.Function):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch.nn.functional import log_softmax
 
-CHUNK = 2**24  # logits held at once: 64 MiB in fp32
+CHUNK = 2**22  # logits held at once: 16 MiB in fp32
 
 
 class _CrossEntropy(torch.autograd.Function):

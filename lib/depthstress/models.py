@@ -9,7 +9,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -126,7 +126,8 @@ def _dequantised(settings: Model, where: dict[str, str], compute: torch.dtype):
         return rounded()
     name = f"{Path(where['pretrained_model_name_or_path']).name}-nf4-{settings.compute}-bitsandbytes-{version('bitsandbytes')}"
     folder = whole_folder(name, lambda folder: keep(rounded(), AutoTokenizer.from_pretrained(**where), folder, settings.title))
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=compute, device_map={"": "cpu"})
+    # read, not mapped: mapped weights stay in memory while training holds them prepacked
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=compute, device_map={"": "cpu"}, disable_mmap=True)
 
 
 def held_as(base: Base) -> str:
@@ -157,7 +158,8 @@ def _stops(model, tokenizer) -> tuple[int, ...]:
 def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
     """A fresh LoRA adapter on the base, its first weights drawn from the seed; taken off again at the end.
 
-    Its layers are peft's own under dropout, on 4-bit weights and in bf16; else `FusedLora`, which computes the same.
+    Its layers are peft's own under dropout, on 4-bit weights and in bf16; else `FusedLora`, which computes the same, and
+    on a CPU holds the base's weights prepacked as long as the adapter is on.
     """
     from peft import LoraConfig, get_peft_model
 
@@ -169,8 +171,9 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
         target_modules=lora.target_modules,
         task_type="CAUSAL_LM",
     )
-    if not lora.dropout and not getattr(base.model, "is_quantized", False) and base.settings.compute == "float32":
-        from .lora import FusedLora
+    fused = not lora.dropout and not getattr(base.model, "is_quantized", False) and base.settings.compute == "float32"
+    if fused:
+        from .lora import FusedLora, prepacked
 
         config._register_custom_module({torch.nn.Linear: FusedLora})  # the same layer to peft; never part of what is saved
     model = get_peft_model(base.model, config)
@@ -178,7 +181,8 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
     if not trainable or any("lora_" not in name for name in trainable):
         raise RuntimeError(f"expected LoRA weights alone to be trainable, found {trainable[:3]}")
     try:
-        yield model
+        with prepacked(model) if fused else nullcontext():
+            yield model
     finally:
         _take_off(base, model)
 

@@ -18,6 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from .files import fingerprint, write_bytes, write_csv, write_json
+from .gated import fused_gates
 from .inputs import adapter_inputs, adapter_needed, training_rows
 from .loss import summed_cross_entropy
 from .models import ADAPTER_NAME, Base, new_adapter, save_adapter
@@ -188,7 +189,8 @@ def update(base: Base, model, optimizer, rows: list[Row], batch_size: int, prema
     tokens = sum(len(row.target) for row in rows)
     dropout = model.peft_config[ADAPTER_NAME].lora_dropout
     total = 0.0
-    with nullcontext() if dropout else packed_attention(model.get_base_model()), fused_norms(model.get_base_model()):
+    causal = model.get_base_model()
+    with nullcontext() if dropout else packed_attention(causal), fused_norms(causal), fused_gates(causal):
         for first in range(0, len(rows), batch_size):
             with torch.autocast(base.device.type, torch.bfloat16, enabled=base.settings.compute == "bfloat16"):
                 loss = (plain_loss if dropout else packed_loss)(model, rows[first : first + batch_size], base, premature_end) / tokens

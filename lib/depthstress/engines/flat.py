@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch.nn import Linear, Module, RMSNorm
 
+from ..gated import is_gated_mlp
 from ..norm import is_rms_norm
 from ..prepacked import Prepacked
 
@@ -74,9 +75,10 @@ def _flat(module: Module) -> Module | None:
         norm = RMSNorm(module.weight.shape, module.variance_epsilon, device="meta")
         norm.weight = module.weight
         return norm
-    projections = [getattr(module, f"{name}_proj", None) for name in ("gate", "up", "down")]
-    if all(projections) and "SiLU" in type(module.act_fn).__name__ and not any(_plain(layer).bias is not None for layer in projections):
-        return GatedMlp(*map(_weight, projections))
+    if is_gated_mlp(module):
+        projections = module.gate_proj, module.up_proj, module.down_proj
+        if all(_plain(layer).bias is None for layer in projections):
+            return GatedMlp(*map(_weight, projections))
     return None
 
 

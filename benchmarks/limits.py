@@ -28,9 +28,16 @@ def measure(results: Results, material: Material, quick: bool) -> None:
     base = material.base()
     tokens, _ = tokens_and_pairs(material.batches(base, 1)[0])
     for _ in results.missing("limits"):
-        rates = {"square_rate": square_rate(), "model_rate": model_rate(base.model.config, tokens), "bandwidth": bandwidth()}
-        rates["prepacked_rate"] = model_rate(base.model.config, tokens, prepacked_rate)
-        results.add("limits", rates)
+        results.add("limits", product_rates(base.model.config, tokens) | {"bandwidth": bandwidth()})
+
+
+def product_rates(config, tokens: int) -> dict[str, float]:
+    """Operations a second of each kind of product."""
+    return {
+        "square_rate": square_rate(),
+        "model_rate": model_rate(config, tokens),
+        "prepacked_rate": model_rate(config, tokens, prepacked_rate),
+    }
 
 
 def square_rate() -> float:

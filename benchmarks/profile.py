@@ -19,7 +19,6 @@ MOVING = {
     "aten::cat",
     "aten::gather",
     "aten::fill_",
-    "mkldnn::_reorder_linear_weight",
 }
 
 

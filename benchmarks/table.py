@@ -74,17 +74,17 @@ def _notes(record: dict) -> str:
             f"TRL's loss differs from ours by {record['train_loss_difference_max']:.1g} at most in any update; let it skip positions without a "
             f"label, as it does on a GPU alone, and training is {record['train_vs_trl_labelled']:.3g}x as fast."
         )
-    if "train_prepacked_share" in record:
+    if "train_torch_share" in record:
         notes.append(
-            f"The rate is torch's of large squares; against the faster one of oneDNN's products on prepacked weights, at the model's shapes, "
-            f"the share is {record['train_prepacked_share']:.0%}."
+            f"The machine's rate is the fastest measured of torch's product of large squares, its products at the model's shapes, and these "
+            f"on prepacked weights; of the first alone, which a plain loop is held to, the share is {record['train_torch_share']:.0%}."
         )
     if "train_share_products" in record:
         notes.append(
             f"Of an update's time torch's profiler gives {record['train_share_products']:.0%} to matrix products, "
             f"{record['train_share_elementwise']:.0%} to elementwise operations, {record['train_share_moving']:.0%} to moving values, "
             f"{record['train_share_autograd']:.0%} to the own code of autograd and of the written-out gradients, and {record['train_share_outside']:.0%} lies outside any "
-            f"operator. The floor: the needed arithmetic alone, at the faster of the two rates, would be {record['train_floor_vs_trl']:.3g}x as fast "
+            f"operator. The floor: the needed arithmetic alone, at the machine's rate, would be {record['train_floor_vs_trl']:.3g}x as fast "
             f"as TRL, so that {AGAINST_TRL.shown(AGAINST_TRL.bar)} takes {AGAINST_TRL.bar / record['train_floor_vs_trl']:.0%} of that rate."
         )
     if "eval_published_differing_max" in record:

@@ -20,6 +20,7 @@ from unittest.mock import patch
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from depthstress.lora import FusedLora
 from depthstress.models import Base, new_adapter
 from depthstress.suites import Training
 from depthstress.training import MAX_NORM, Row, new_optimizer, update
@@ -56,10 +57,9 @@ def measure(results: Results, material: Material, quick: bool) -> None:
     for side in sides.values():
         side(batches[:1])  # what is allocated once is allocated
     for repetition in results.missing("train"):
-        rates = [limits.square_rate(), limits.model_rate(base.model.config, tokens)]
+        rates = limits.product_rates(base.model.config, tokens)
         timed = {side: sides[side](batches) for side in sorted(sides, reverse=repetition % 2 == 1)}
-        rates[0] = max(rates[0], limits.square_rate())
-        prepacked = limits.model_rate(base.model.config, tokens, limits.prepacked_rate)
+        rates = {kind: max(rate, rates[kind]) for kind, rate in limits.product_rates(base.model.config, tokens).items()}
         difference = max(abs(a - b) for side in timed.values() for a, b in zip(timed["ours"].losses, side.losses, strict=True))
         if difference > AGREEMENT:
             raise RuntimeError(f"TRL's losses differ from ours by up to {difference:.2g}; that is other work, and no time is reported")
@@ -67,9 +67,20 @@ def measure(results: Results, material: Material, quick: bool) -> None:
         results.add("train", {
             "updates": len(batches), "seconds": timed["ours"].seconds, "trl_seconds": timed["trl"].seconds,
             "trl_labelled_seconds": timed["trl_labelled"].seconds, "loss_difference": difference,
-            "flops": flops, "square_rate": rates[0], "model_rate": rates[1], "prepacked_rate": prepacked,
+            "flops": flops, **rates, "layout_seconds": layout_seconds(base, settings, material.seed), "updates_an_adapter": settings.updates,
             "shares": shares(profiled, ours(base, settings, batches[: len(batches) // 2], material.seed, profiled).seconds),
         })  # fmt: skip
+
+
+def layout_seconds(base: Base, settings: Training, seed: int) -> float:
+    """Seconds that an adapter's training spends on laying the frozen weights out, and back."""
+    with new_adapter(base, settings.lora, seed) as model:
+        started = time.perf_counter()
+        for layer in model.modules():
+            if isinstance(layer, FusedLora):
+                layer.unpack()
+                layer.prepack()
+        return time.perf_counter() - started
 
 
 def ours(base: Base, settings: Training, batches: list[list[Row]], seed: int, watching: AbstractContextManager | None = None) -> Timed:

@@ -15,7 +15,8 @@ ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_pro
 SAMPLES = {
     "train": [
         {
-            "seconds": 2.0, "trl_seconds": trl, "trl_labelled_seconds": 3.0, "flops": 100, "square_rate": 100.0, "model_rate": 80.0, "prepacked_rate": 125.0,
+            "seconds": 1.75, "trl_seconds": trl, "trl_labelled_seconds": 3.0, "flops": 100, "square_rate": 100.0, "model_rate": 80.0, "prepacked_rate": 125.0,
+            "layout_seconds": 0.5, "updates": 12, "updates_an_adapter": 24,
             "loss_difference": 1e-5, "shares": {"products": 0.6, "moving": 0.1, "elementwise": 0.2, "autograd": 0.04, "outside": 0.06},
         }
         for trl in (3.0, 4.0, 8.0)
@@ -63,8 +64,10 @@ def test_equal_rows_need_computing_once():
 def test_figures_are_medians_of_the_ratios_within_a_repetition():
     flat = summary(SAMPLES)
     assert (flat["train_vs_trl"], flat["train_vs_trl_min"], flat["train_vs_trl_max"], flat["train_vs_trl_n"]) == (2.0, 1.5, 4.0, 3)
-    assert flat["train_gemm_share"] == 0.5
-    assert flat["train_prepacked_share"] == 0.4 and flat["limit_prepacked_gflops"] == 120
+    assert (
+        flat["train_gemm_share"] == 0.4 and flat["train_torch_share"] == 0.5
+    )  # 100 in 1.75 s and half of 0.5 s, of 125 and of 100 a second
+    assert flat["limit_prepacked_gflops"] == 120
     assert flat["eval_vs_published"] == 6.0  # 60 s against 9 s and a quarter of a loading of 4 s
     assert flat["eval_vs_lm_eval"] == 2.0
     assert flat["local_minutes"] == 10.5 and flat["local_peak_gib"] == 2.0

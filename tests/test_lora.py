@@ -5,7 +5,8 @@ import torch
 from peft import LoraConfig
 from peft.tuners.lora import Linear
 
-from depthstress.lora import FusedLora
+from depthstress.lora import FusedLora, prepacked
+from depthstress.prepacked import prepackable
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -37,3 +38,56 @@ def test_gradients_are_those_of_finite_differences():
         return torch.func.functional_call(layer, dict(zip(names, given)), (x,))
 
     assert torch.autograd.gradcheck(function, (x, *(weights[name] for name in names)))
+
+
+def lora_layer(bias: bool, kind=FusedLora):
+    torch.manual_seed(0)
+    layer = kind(torch.nn.Linear(8, 6, bias=bias).requires_grad_(False), "default", LoraConfig(r=3, lora_alpha=6), r=3, lora_alpha=6)
+    layer.lora_B["default"].weight.data.normal_()
+    return layer
+
+
+needs_prepacking = pytest.mark.skipif(not prepackable(torch.zeros(1, 1)), reason="this torch has no prepacked products")
+
+
+@needs_prepacking
+@pytest.mark.parametrize("bias", [False, True])
+def test_prepacked_it_computes_the_same_and_comes_back(bias):
+    results = []
+    for kind in (Linear, FusedLora):
+        layer = lora_layer(bias, kind)
+        weight = layer.base_layer.weight.clone()
+        with prepacked(layer):
+            assert layer.base_layer.weight.numel() == (0 if kind is FusedLora else 48)
+            x = torch.linspace(-1, 1, 112).view(2, 7, 8).requires_grad_()
+            y = layer(x)
+            y.square().sum().backward()
+        results.append((y.detach(), x.grad, layer.lora_A["default"].weight.grad, layer.lora_B["default"].weight.grad))
+        assert torch.equal(layer.base_layer.weight, weight)
+    torch.testing.assert_close(results[0], results[1])
+
+
+@needs_prepacking
+def test_every_weight_comes_back_however_it_ends(monkeypatch):
+    layers = torch.nn.ModuleList(lora_layer(False) for _ in range(3))
+    weights = [layer.base_layer.weight.clone() for layer in layers]
+    unpack = FusedLora.unpack
+
+    def fails_once(self):
+        unpack(self)
+        if self is layers[1]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(FusedLora, "unpack", fails_once)
+    with pytest.raises(KeyboardInterrupt), prepacked(layers):
+        raise ValueError("in training")
+    assert all(torch.equal(layer.base_layer.weight, weight) for layer, weight in zip(layers, weights))
+
+
+@needs_prepacking
+def test_a_weight_that_would_not_come_back_stays_plain(monkeypatch):
+    layer = lora_layer(False)
+    weight = layer.base_layer.weight.clone()
+    monkeypatch.setattr("depthstress.prepacked.Prepacked.dense", lambda self: self.weight.to_dense() + 1e-6)
+    with prepacked(layer):
+        assert layer.forth is None and torch.equal(layer.base_layer.weight, weight)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from depthstress.inputs import adapter_inputs, training_rows
 from depthstress.lora import FusedLora
 from depthstress.models import load_base, new_adapter, trained_adapter
 from depthstress.packing import packed_attention
+from depthstress.prepacked import prepackable
 from depthstress.progress import Progress
 from depthstress.suites import Lora, load_model
 from depthstress.training import (
@@ -168,6 +169,25 @@ def test_dropout_trains_on_pefts_own_layers(ready, tiny_base):
             optimizer = new_optimizer([w for w in model.parameters() if w.requires_grad], 1e-2)
             losses[dropout] = update(tiny_base, model, optimizer, rows, 3)[0]
     assert losses[0.5] != pytest.approx(losses[0.0], rel=1e-5)
+
+
+def test_the_base_is_as_before_after_an_adapter(ready, tiny_base):
+    lora, weights = ready.suite.train.lora, {name: weight.clone() for name, weight in tiny_base.model.named_parameters()}
+    for end in (None, KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), new_adapter(tiny_base, lora, 3) as model:
+            layers = [module for module in model.modules() if isinstance(module, FusedLora)]
+            assert len(layers) == 2 * len(lora.target_modules)
+            assert all((layer.forth is not None) == prepackable(torch.zeros(1)) for layer in layers)
+            if end:
+                raise end
+        after = dict(tiny_base.model.named_parameters())
+        assert after.keys() == weights.keys() and all(torch.equal(after[name], weight) for name, weight in weights.items())
+
+
+def test_an_adapter_on_the_output_is_refused(ready, tiny_base):
+    lora = ready.suite.train.lora.model_copy(update={"target_modules": ["q_proj", "lm_head"]})
+    with pytest.raises(ValueError, match="lora.target_modules: lm_head makes the logits"), new_adapter(tiny_base, lora, 3):
+        pass
 
 
 def test_activations_computed_again_give_the_same_gradients(ready, tiny_qwen3, monkeypatch):

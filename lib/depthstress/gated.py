@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import torch
 from torch.nn.functional import silu
 
+KNOWN = {"LlamaMLP", "MistralMLP", "Qwen2MLP", "Qwen3MLP"}
+
 
 class _Gate(torch.autograd.Function):
     @staticmethod
@@ -27,10 +29,9 @@ class _Gate(torch.autograd.Function):
 
 
 def is_gated_mlp(module: torch.nn.Module) -> bool:
-    """Whether a layer is transformers' gated MLP with silu, which has the same fields in every architecture."""
-    return (
-        all(hasattr(module, f"{name}_proj") for name in ("gate", "up", "down")) and "SiLU" in type(getattr(module, "act_fn", None)).__name__
-    )
+    """Whether a layer is one of transformers' MLPs that compute down(silu(gate(x)) up(x)) and nothing else: others have the
+    same fields, and multipliers or limits besides."""
+    return type(module).__name__ in KNOWN and "SiLU" in type(module.act_fn).__name__
 
 
 @contextmanager

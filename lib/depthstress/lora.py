@@ -1,4 +1,4 @@
-"""A LoRA layer with its gradients written out, for frozen weights that are held in full.
+"""A LoRA layer with its gradients written out, for frozen weights that are not in 4 bits.
 
     y  = x W^T + b + s (x A^T) B^T
     dx = dy W + s (dy B) A      dA = s (dy B)^T x      dB = s dy^T (x A^T)
@@ -11,7 +11,7 @@ the merge (2 r in out a layer, and one pass over all weights) at the few hundred
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 from peft.tuners.lora import Linear
@@ -23,22 +23,27 @@ from .prepacked import Prepacked, prepackable
 class FusedLora(Linear):
     """peft's LoRA layer, computed as above. Without dropout, on one active adapter, in the weights' own dtype.
 
-    Between `prepack` and `unpack` the frozen weight is held prepacked, once for either direction.
+    Between `prepack` and `unpack` the frozen weight is held prepacked, once for either direction, and the plain one is
+    empty: a third copy would be memory for nothing. Meanwhile the base can't be read, merged or saved.
     """
 
     forth: Prepacked | None = None  # x W^T + b
     back: Prepacked | None = None  # dy W
 
     def prepack(self) -> None:
-        """Hold the weight prepacked; the plain one is empty until `unpack`, since a third copy would be memory for nothing."""
+        """Hold the weight prepacked, where it can be and comes back bit by bit; else nothing changes."""
         weight = self.base_layer.weight
-        self.forth, self.back = Prepacked(weight, self.base_layer.bias), Prepacked(weight.detach().t())
-        weight.data = weight.data.new_empty(0)
+        if self.forth or not prepackable(weight):
+            return
+        forth = Prepacked(weight, self.base_layer.bias)
+        if torch.equal(forth.dense(), weight):
+            self.forth, self.back = forth, Prepacked(weight.detach().t())
+            weight.data = weight.data.new_empty(0)
 
     def unpack(self) -> None:
-        """Put the plain weight back, bit by bit what it was."""
-        if self.forth:
-            self.base_layer.weight.data = self.forth.weight.to_dense()
+        """Put the plain weight back."""
+        if self.forth and not self.base_layer.weight.numel():
+            self.base_layer.weight.data = self.forth.dense()
         self.forth = self.back = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -51,15 +56,13 @@ class FusedLora(Linear):
 
 @contextmanager
 def prepacked(model: torch.nn.Module) -> Iterator[None]:
-    """Every FusedLora layer on prepacked weights, where its weight can be."""
-    layers = [module for module in model.modules() if isinstance(module, FusedLora) and prepackable(module.base_layer.weight)]
-    try:
-        for layer in layers:
-            layer.prepack()
+    """Every FusedLora layer on prepacked weights; each comes back, also where another one fails to."""
+    with ExitStack() as stack:
+        for layer in model.modules():
+            if isinstance(layer, FusedLora):
+                stack.callback(layer.unpack)
+                layer.prepack()
         yield
-    finally:
-        for layer in layers:
-            layer.unpack()
 
 
 class _Product(torch.autograd.Function):

@@ -55,9 +55,15 @@ class Base:
 
     @cached_property
     def project(self) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Logits of hidden states by the frozen head: on its prepacked weight where everything is in fp32."""
+        """Logits of hidden states by the frozen head, where everything is in fp32 on a prepacked copy of its weight; the way
+        back is on the plain one."""
         head = self.model.get_output_embeddings()
-        return Prepacked(head.weight, head.bias) if self.settings.compute == "float32" else head
+        return Prepacked(head.weight, head.bias) if self.in_fp32 else head
+
+    @property
+    def in_fp32(self) -> bool:
+        """Whether weights and computations are all in fp32."""
+        return self.settings.compute == "float32" and self.model.dtype == torch.float32 and not getattr(self.model, "is_quantized", False)
 
     @property
     def eos(self) -> int:
@@ -100,6 +106,7 @@ def load_base(settings: Model) -> Base:
     else:
         dtype = {"nf4": compute, "bf16": torch.bfloat16, "fp32": torch.float32}[settings.weights]
         options = {"quantization_config": _nf4(compute)} if settings.weights == "nf4" else {}
+        options |= {"disable_mmap": True} if device.type == "cpu" else {}
         model = AutoModelForCausalLM.from_pretrained(**where, dtype=dtype, **options, device_map={"": device.type})
     model.requires_grad_(False)
     model.eval()
@@ -171,7 +178,10 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
         target_modules=lora.target_modules,
         task_type="CAUSAL_LM",
     )
-    fused = not lora.dropout and not getattr(base.model, "is_quantized", False) and base.settings.compute == "float32"
+    output = next(name for name, module in base.model.named_modules() if module is base.model.get_output_embeddings())
+    if output.rpartition(".")[2] in lora.target_modules:
+        raise ValueError(f"lora.target_modules: {output} makes the logits, and the loss needs it frozen; leave it out")
+    fused = base.in_fp32 and not lora.dropout
     if fused:
         from .lora import FusedLora, prepacked
 

@@ -2,7 +2,7 @@
 
 torch hands a plain weight to the matrix library as it lies in memory, and it is laid out anew in every product. oneDNN's
 product on a prepacked weight is up to twice as fast with few rows, and goes over its output once with what follows it.
-torch's compiler makes the same calls when it freezes a model's weights for a CPU.
+The operators are those that torch's compiler puts into a frozen model for a CPU; they are not public, so the pinned torch decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def prepackable(weight: torch.Tensor) -> bool:
 
 
 class Prepacked:
-    """x W' + b for a frozen weight W [outputs, inputs] and bias b [outputs] or None, on x [..., inputs]; no gradients. It
+    """x W' + b for a frozen weight W [outputs, inputs] and bias b [outputs] or None, on x [..., inputs]; to be called without gradients. It
     holds a copy of the weight where the weight is prepackable, and computes the same without one elsewhere."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
@@ -31,6 +31,10 @@ class Prepacked:
         if not self.packs:
             return linear(x, self.weight, self.bias)
         return _ONEDNN._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+
+    def dense(self) -> torch.Tensor:
+        """The weight [outputs, inputs], as it was given."""
+        return self.weight.to_dense() if self.packs else self.weight
 
     def silu(self, x: torch.Tensor) -> torch.Tensor:
         """silu(x W' + b)."""

@@ -52,7 +52,7 @@ def table(record: dict) -> str:
     )
     rows = "\n".join(_row(bar, record) for bar in BARS)
     return (
-        f"Measured {record['date']} on {where}: medians, least to greatest, number of repetitions; every ratio within one run.\n\n"
+        f"Measured {record['date']} at commit {record['commit'][:7]} on {where}: medians, least to greatest, number of repetitions; every ratio within one run.\n\n"
         f"| | measured | bar | |\n|---|---|---|---|\n{rows}\n{_notes(record)}"
     )
 

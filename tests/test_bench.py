@@ -39,7 +39,7 @@ MACHINE = {"processor": "a processor", "cores": 2, "memory_gib": 23.4, "gpus": [
 
 
 def record(samples=SAMPLES):
-    return {"date": "2026-01-02", "machine": MACHINE} | summary(samples)
+    return {"date": "2026-01-02", "commit": "0123456789abcdef", "machine": MACHINE} | summary(samples)
 
 
 def test_the_arithmetic_of_a_small_config_by_hand():
@@ -91,6 +91,7 @@ def test_the_table_says_what_was_missed_and_what_was_not_measured():
     for bar in BARS:
         reached = record()[bar.name] <= bar.bar if bar.at_most else record()[bar.name] >= bar.bar
         assert lines[bar.name].endswith("| reached |" if reached else "| **missed** |")
+    assert table(record()).startswith("Measured 2026-01-02 at commit 0123456 on a processor, 2 cores, 23 GiB")
     assert "1 differ" in table(record())
     assert "in bfloat16, 6 texts differ and ours is 3x as fast" in table(record())
     assert "gives 60% to matrix products" in table(record()) and "would be 5x as fast as TRL, so that 3x takes 60% of that rate" in table(

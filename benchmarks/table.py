@@ -89,7 +89,7 @@ def _notes(record: dict) -> str:
         )
     if "eval_published_differing_max" in record:
         notes.append(
-            f"Of {record['eval_prompts']} texts at most {record['eval_published_differing_max']:.0f} differ from the published recipe's and "
+            f"Of {record['eval_prompts']:.0f} texts at most {record['eval_published_differing_max']:.0f} differ from the published recipe's and "
             f"{record['eval_lm_eval_differing_max']:.0f} from lm-evaluation-harness' (batch size {record['eval_lm_eval_batch']:.0f})."
         )
     if record.get("eval_as_is_differing_max"):

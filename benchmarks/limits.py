@@ -35,7 +35,7 @@ def product_rates(config, tokens: int) -> dict[str, float]:
     """Operations a second of each kind of product."""
     return {
         "square_rate": square_rate(),
-        "model_rate": model_rate(config, tokens),
+        "model_rate": model_rate(config, tokens, product_rate),
         "prepacked_rate": model_rate(config, tokens, prepacked_rate),
     }
 
@@ -45,14 +45,14 @@ def square_rate() -> float:
     return product_rate(SQUARE, SQUARE, SQUARE)
 
 
-def model_rate(config, tokens: int, rate: Callable[[int, int, int, float], float] | None = None) -> float:
+def model_rate(config, tokens: int, rate: Callable[[int, int, int, float], float]) -> float:
     """Operations a second of the model's own products, forward and back, over `tokens` rows; weighted by their work.
-    `rate`: that of one product, `product_rate` if not given."""
+    `rate`: that of one product."""
     work = seconds = 0.0
     for inputs, outputs in shapes(config).values():
         for a, b in ((inputs, outputs), (outputs, inputs)):
             work += 2.0 * tokens * a * b
-            seconds += 2.0 * tokens * a * b / (rate or product_rate)(tokens, a, b, SECONDS / 3)
+            seconds += 2.0 * tokens * a * b / rate(tokens, a, b, SECONDS / 3)
     return work / seconds
 
 

@@ -11,15 +11,7 @@ from torch.profiler import profile
 from .results import SHARES
 
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "mkldnn::_linear_pointwise"}
-MOVING = {
-    "aten::index_select",
-    "aten::index_copy_",
-    "aten::index_add_",
-    "aten::copy_",
-    "aten::cat",
-    "aten::gather",
-    "aten::fill_",
-}
+MOVING = {"aten::index_select", "aten::index_copy_", "aten::index_add_", "aten::copy_", "aten::cat", "aten::gather", "aten::fill_"}
 
 
 def group(operator: str) -> str:

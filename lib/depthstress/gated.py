@@ -7,11 +7,12 @@ Kept for the way back are g and u alone: s(g) is computed again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import torch
 from torch.nn.functional import silu
+
+from .forwards import computed_by
 
 KNOWN = {"LlamaMLP", "MistralMLP", "Qwen2MLP", "Qwen3MLP"}
 
@@ -34,14 +35,9 @@ def is_gated_mlp(module: torch.nn.Module) -> bool:
     return type(module).__name__ in KNOWN and "SiLU" in type(module.act_fn).__name__
 
 
-@contextmanager
-def fused_gates(model: torch.nn.Module) -> Iterator[None]:
+def fused_gates(model: torch.nn.Module) -> AbstractContextManager[None]:
     """Compute the model's gated MLPs as above, in place of their own forward pass."""
-    layers = [module for module in model.modules() if is_gated_mlp(module)]
-    for layer in layers:
-        layer.forward = lambda x, layer=layer: layer.down_proj(_Gate.apply(layer.gate_proj(x), layer.up_proj(x)))
-    try:
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward
+    return computed_by(
+        [module for module in model.modules() if is_gated_mlp(module)],
+        lambda layer, x: layer.down_proj(_Gate.apply(layer.gate_proj(x), layer.up_proj(x))),
+    )

@@ -5,10 +5,11 @@ y = w x / rms(x),   dx = (w dy - x mean(w dy x) / rms(x)^2) / rms(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import torch
+
+from .forwards import computed_by
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -31,14 +32,9 @@ def is_rms_norm(module: torch.nn.Module) -> bool:
     return type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon")
 
 
-@contextmanager
-def fused_norms(model: torch.nn.Module) -> Iterator[None]:
+def fused_norms(model: torch.nn.Module) -> AbstractContextManager[None]:
     """Compute the model's RMSNorm layers as above, in place of their own forward pass."""
-    layers = [module for module in model.modules() if is_rms_norm(module)]
-    for layer in layers:
-        layer.forward = lambda x, layer=layer: _RmsNorm.apply(x, layer.weight, layer.variance_epsilon)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward
+    return computed_by(
+        [module for module in model.modules() if is_rms_norm(module)],
+        lambda layer, x: _RmsNorm.apply(x, layer.weight, layer.variance_epsilon),
+    )

@@ -1,10 +1,13 @@
 """The fused LoRA layer against peft's."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from peft import LoraConfig
 from peft.tuners.lora import Linear
 
+from depthstress import lora
 from depthstress.lora import FusedLora, prepacked
 from depthstress.prepacked import prepackable
 
@@ -57,7 +60,7 @@ def test_prepacked_it_computes_the_same_and_comes_back(bias):
     for kind in (Linear, FusedLora):
         layer = lora_layer(bias, kind)
         weight = layer.base_layer.weight.clone()
-        with prepacked(layer):
+        with prepacked([layer.base_layer]) if kind is FusedLora else nullcontext():
             assert layer.base_layer.weight.numel() == (0 if kind is FusedLora else 48)
             x = torch.linspace(-1, 1, 112).view(2, 7, 8).requires_grad_()
             y = layer(x)
@@ -69,25 +72,36 @@ def test_prepacked_it_computes_the_same_and_comes_back(bias):
 
 @needs_prepacking
 def test_every_weight_comes_back_however_it_ends(monkeypatch):
-    layers = torch.nn.ModuleList(lora_layer(False) for _ in range(3))
-    weights = [layer.base_layer.weight.clone() for layer in layers]
-    unpack = FusedLora.unpack
+    layers = [torch.nn.Linear(8, 6) for _ in range(3)]
+    weights = [layer.weight.clone() for layer in layers]
+    unpack = lora._unpack
 
-    def fails_once(self):
-        unpack(self)
-        if self is layers[1]:
+    def fails_once(layer):
+        unpack(layer)
+        if layer is layers[1]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(FusedLora, "unpack", fails_once)
+    monkeypatch.setattr(lora, "_unpack", fails_once)
     with pytest.raises(KeyboardInterrupt), prepacked(layers):
         raise ValueError("in training")
-    assert all(torch.equal(layer.base_layer.weight, weight) for layer, weight in zip(layers, weights))
+    assert all(torch.equal(layer.weight, weight) for layer, weight in zip(layers, weights))
+
+
+@needs_prepacking
+def test_what_is_prepacked_already_stays_so():
+    layer = torch.nn.Linear(8, 6)
+    with prepacked([layer]):
+        first = layer.prepacked
+        with prepacked([layer]):
+            assert layer.prepacked is first
+        assert layer.prepacked is first and not layer.weight.numel()
+    assert not hasattr(layer, "prepacked") and layer.weight.numel()
 
 
 @needs_prepacking
 def test_a_weight_that_would_not_come_back_stays_plain(monkeypatch):
-    layer = lora_layer(False)
-    weight = layer.base_layer.weight.clone()
+    layer = torch.nn.Linear(8, 6)
+    weight = layer.weight.clone()
     monkeypatch.setattr("depthstress.prepacked.Prepacked.dense", lambda self: self.weight.to_dense() + 1e-6)
-    with prepacked(layer):
-        assert layer.forth is None and torch.equal(layer.base_layer.weight, weight)
+    with prepacked([layer]):
+        assert not hasattr(layer, "prepacked") and torch.equal(layer.weight, weight)

@@ -10,7 +10,7 @@ the merge (2 r in out a layer, and one pass over all weights) at the few hundred
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -21,48 +21,42 @@ from .prepacked import Prepacked, prepackable
 
 
 class FusedLora(Linear):
-    """peft's LoRA layer, computed as above. Without dropout, on one active adapter, in the weights' own dtype.
-
-    Between `prepack` and `unpack` the frozen weight is held prepacked, once for either direction, and the plain one is
-    empty: a third copy would be memory for nothing. Meanwhile the base can't be read, merged or saved.
-    """
-
-    forth: Prepacked | None = None  # x W^T + b
-    back: Prepacked | None = None  # dy W
-
-    def prepack(self) -> None:
-        """Hold the weight prepacked, where it can be and comes back bit by bit; else nothing changes."""
-        weight = self.base_layer.weight
-        if self.forth or not prepackable(weight):
-            return
-        forth = Prepacked(weight, self.base_layer.bias)
-        if torch.equal(forth.dense(), weight):
-            self.forth, self.back = forth, Prepacked(weight.detach().t())
-            weight.data = weight.data.new_empty(0)
-
-    def unpack(self) -> None:
-        """Put the plain weight back."""
-        if self.forth and not self.base_layer.weight.numel():
-            self.base_layer.weight.data = self.forth.dense()
-        self.forth = self.back = None
+    """peft's LoRA layer, computed as above. Without dropout, on one active adapter, in the weights' own dtype."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         (name,) = self.active_adapters
         base = self.base_layer
-        forth = self.forth or (lambda x: linear(x, base.weight, base.bias))
-        back = self.back or (lambda dy: dy @ base.weight)
+        forth, back = vars(base).get("prepacked") or (lambda x: linear(x, base.weight, base.bias), lambda dy: dy @ base.weight)
         return _Product.apply(x, forth, back, self.lora_A[name].weight, self.lora_B[name].weight, self.scaling[name])
 
 
 @contextmanager
-def prepacked(model: torch.nn.Module) -> Iterator[None]:
-    """Every FusedLora layer on prepacked weights; each comes back, also where another one fails to."""
+def prepacked(layers: Iterable[torch.nn.Linear]) -> Iterator[None]:
+    """Frozen linear layers to be trained on, laid out once for either direction, x W^T + b and dy W, as their `prepacked`.
+
+    Their plain weights are empty meanwhile, as a third copy would be memory for nothing: the layers can't be read, merged or saved.
+    Each comes back bit by bit, also where another one fails to. A layer that is prepacked already stays so, also afterwards.
+    """
     with ExitStack() as stack:
-        for layer in model.modules():
-            if isinstance(layer, FusedLora):
-                stack.callback(layer.unpack)
-                layer.prepack()
+        for layer in layers:
+            if prepackable(layer.weight) and not hasattr(layer, "prepacked"):
+                stack.callback(_unpack, layer)
+                _prepack(layer)
         yield
+
+
+def _prepack(layer: torch.nn.Linear) -> None:
+    """Nothing changes where the weight would not come back bit by bit."""
+    forth = Prepacked(layer.weight, layer.bias)
+    if torch.equal(forth.dense(), layer.weight):
+        layer.prepacked = forth, Prepacked(layer.weight.detach().t())
+        layer.weight.data = layer.weight.data.new_empty(0)
+
+
+def _unpack(layer: torch.nn.Linear) -> None:
+    if hasattr(layer, "prepacked"):
+        layer.weight.data = layer.prepacked[0].dense()
+        del layer.prepacked
 
 
 class _Product(torch.autograd.Function):

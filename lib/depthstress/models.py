@@ -9,7 +9,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -165,8 +165,8 @@ def _stops(model, tokenizer) -> tuple[int, ...]:
 def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
     """A fresh LoRA adapter on the base, its first weights drawn from the seed; taken off again at the end.
 
-    Its layers are peft's own under dropout, on 4-bit weights and in bf16; else `FusedLora`, which computes the same, and
-    on a CPU holds the base's weights prepacked as long as the adapter is on.
+    Its layers are peft's own under dropout, on 4-bit weights and in bf16; else `FusedLora`, which computes the same, on
+    weights that are laid out for it.
     """
     from peft import LoraConfig, get_peft_model
 
@@ -181,20 +181,37 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
     output = next(name for name, module in base.model.named_modules() if module is base.model.get_output_embeddings())
     if output.rpartition(".")[2] in lora.target_modules:
         raise ValueError(f"lora.target_modules: {output} makes the logits, and the loss needs it frozen; leave it out")
-    fused = base.in_fp32 and not lora.dropout
-    if fused:
-        from .lora import FusedLora, prepacked
+    if _fused(base, lora):
+        from .lora import FusedLora
 
         config._register_custom_module({torch.nn.Linear: FusedLora})  # the same layer to peft; never part of what is saved
-    model = get_peft_model(base.model, config)
-    trainable = [name for name, weight in model.named_parameters() if weight.requires_grad]
-    if not trainable or any("lora_" not in name for name in trainable):
-        raise RuntimeError(f"expected LoRA weights alone to be trainable, found {trainable[:3]}")
-    try:
-        with prepacked(model) if fused else nullcontext():
+    with laid_out(base, lora):
+        model = get_peft_model(base.model, config)
+        try:
+            trainable = [name for name, weight in model.named_parameters() if weight.requires_grad]
+            if not trainable or any("lora_" not in name for name in trainable):
+                raise RuntimeError(f"expected LoRA weights alone to be trainable, found {trainable[:3]}")
             yield model
-    finally:
-        _take_off(base, model)
+        finally:
+            _take_off(base, model)
+
+
+@contextmanager
+def laid_out(base: Base, lora: Lora) -> Iterator[None]:
+    """The base with the weights that such an adapter is trained on prepacked, where they can be: around several adapters,
+    this is done once for all. Meanwhile these weights can't be read."""
+    with ExitStack() as stack:
+        if _fused(base, lora):
+            from .lora import prepacked
+
+            endings = tuple(f".{name}" for name in lora.target_modules)
+            linears = (item for item in base.model.named_modules() if isinstance(item[1], torch.nn.Linear))
+            stack.enter_context(prepacked([layer for name, layer in linears if f".{name}".endswith(endings)]))
+        yield
+
+
+def _fused(base: Base, lora: Lora) -> bool:
+    return base.in_fp32 and not lora.dropout
 
 
 @contextmanager

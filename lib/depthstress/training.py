@@ -6,11 +6,14 @@ same bytes as one that was never stopped.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import random
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -21,7 +24,7 @@ from .files import fingerprint, write_bytes, write_csv, write_json
 from .gated import fused_gates
 from .inputs import adapter_inputs, adapter_needed, training_rows
 from .loss import summed_cross_entropy
-from .models import ADAPTER_NAME, Base, new_adapter, save_adapter
+from .models import ADAPTER_NAME, Base, laid_out, new_adapter, save_adapter
 from .norm import fused_norms
 from .packing import pack, packed_attention
 from .progress import Progress
@@ -47,12 +50,15 @@ class Row:
 
 def train_adapters(run: Run, base: Base) -> None:
     """Train every adapter that the run still needs, with one progress line for all."""
-    updates = {key: run.suite.training(run.trained_as(key[0]).training).updates for key in run.adapters}
+    settings = {key: run.suite.training(run.trained_as(key[0]).training) for key in run.adapters}
     missing = [key for key in run.adapters if adapter_needed(run, *key)]
-    total = sum(updates.values())
-    with Progress("training", total, "updates", total - sum(updates[key] for key in missing)) as progress:
-        for adapter, seed in missing:
-            train_adapter(run, base, adapter, seed, progress)
+    total = sum(each.updates for each in settings.values())
+    with Progress("training", total, "updates", total - sum(settings[key].updates for key in missing)) as progress:
+        for lora, keys in groupby(missing, lambda key: settings[key].lora):
+            with laid_out(base, lora):
+                for adapter, seed in keys:
+                    train_adapter(run, base, adapter, seed, progress)
+                    trim_heap()
 
 
 def train_adapter(run: Run, base: Base, adapter: str, seed: int, progress: Progress) -> None:
@@ -70,6 +76,13 @@ def train_adapter(run: Run, base: Base, adapter: str, seed: int, progress: Progr
         write_csv(unit.folder / "training_log.csv", [{"adapter": adapter, "seed": seed, **row} for row in log])
         write_json(unit.folder / "provenance.json", inputs | {"suite": run.suite.name, "training_rows": len(rows)})
     (unit.folder / CHECKPOINT).unlink(missing_ok=True)  # only now that the adapter is marked as done
+
+
+def trim_heap() -> None:
+    """Give freed memory back to the system, where the C library can (glibc): activations of changing sizes leave holes, and
+    the next adapter's would not fit in."""
+    if sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
 
 
 def encode(base: Base, texts: list[tuple[str, str, str]], max_length: int) -> list[Row]:

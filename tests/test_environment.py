@@ -58,6 +58,6 @@ def test_torch_is_imported_only_where_models_are():
         if re.search(r"^\s*(import|from) (torch|transformers|peft)\b", path.read_text(), re.MULTILINE)
     }
     assert importing == {
-        "bundled.py", "constraint.py", "engines/__init__.py", "engines/hf.py", "engines/flat.py", "engines/slots.py", "gated.py", "lora.py", "loss.py",
+        "bundled.py", "constraint.py", "engines/__init__.py", "engines/hf.py", "engines/flat.py", "engines/slots.py", "gated.py", "lora.py", "loss.py", "memory.py",
         "models.py", "norm.py", "packing.py", "prepacked.py", "training.py",
     }  # fmt: skip

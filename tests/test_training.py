@@ -9,7 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file
 
-from depthstress import packing
+from depthstress import lora, packing
 from depthstress.arms import Arm
 from depthstress.data import make_data
 from depthstress.inputs import adapter_inputs, training_rows
@@ -262,6 +262,15 @@ def test_every_adapter_is_trained_once_on_one_base(ready, tiny_base, monkeypatch
     assert not any("lora" in name for name, _ in tiny_base.model.named_parameters())
     monkeypatch.setattr("depthstress.training.new_adapter", None)  # would fail if anything were trained again
     train_adapters(ready, tiny_base)
+
+
+def test_weights_are_laid_out_once_for_all_adapters(ready, tiny_base, monkeypatch):
+    laid = []
+    monkeypatch.setattr("depthstress.lora._prepack", lambda layer, prepack=lora._prepack: (laid.append(layer), prepack(layer)))
+    train_adapters(ready, tiny_base)
+    assert len(ready.adapters) > 1
+    assert len(laid) == (2 * len(ready.suite.train.lora.target_modules) if prepackable(torch.zeros(1)) else 0)
+    assert all(layer.weight.numel() and not hasattr(layer, "prepacked") for layer in laid)
 
 
 def test_adapters_do_not_depend_on_what_was_trained_before(ready, tiny_base):

@@ -22,6 +22,7 @@ from .files import json_line, write_jsonl
 from .formats import prompt_sha256
 from .grammar import arm_grammar, instruction_grammar, program_grammar, random_program
 from .inputs import Prompt, adapter_inputs, generation_inputs, no_adapter, prompts
+from .memory import trim_heap
 from .models import Base
 from .progress import Progress
 from .runs import Run
@@ -45,6 +46,7 @@ def evaluate_arms(run: Run, base: Base, limit: int | None = None) -> None:
     with Progress("evaluation", total, "generations", total - sum(counts[key] for key in missing)) as progress:
         for arm, seed in missing:
             evaluate(run, base, arm, seed, inputs[arm, seed], limit, progress)
+            trim_heap()
 
 
 def check_adapters(run: Run, wanted: list[tuple[str, int]]) -> None:

@@ -6,10 +6,8 @@ same bytes as one that was never stopped.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import random
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from .files import fingerprint, write_bytes, write_csv, write_json
 from .gated import fused_gates
 from .inputs import adapter_inputs, adapter_needed, training_rows
 from .loss import summed_cross_entropy
+from .memory import trim_heap
 from .models import ADAPTER_NAME, Base, laid_out, new_adapter, save_adapter
 from .norm import fused_norms
 from .packing import pack, packed_attention
@@ -76,13 +75,6 @@ def train_adapter(run: Run, base: Base, adapter: str, seed: int, progress: Progr
         write_csv(unit.folder / "training_log.csv", [{"adapter": adapter, "seed": seed, **row} for row in log])
         write_json(unit.folder / "provenance.json", inputs | {"suite": run.suite.name, "training_rows": len(rows)})
     (unit.folder / CHECKPOINT).unlink(missing_ok=True)  # only now that the adapter is marked as done
-
-
-def trim_heap() -> None:
-    """Give freed memory back to the system, where the C library can (glibc): activations of changing sizes leave holes, and
-    the next adapter's would not fit in."""
-    if sys.platform == "linux":
-        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
 
 
 def encode(base: Base, texts: list[tuple[str, str, str]], max_length: int) -> list[Row]:

@@ -17,10 +17,11 @@ from pathlib import Path
 
 import torch
 
+from ..memory import free_bytes
 from ..models import Base, trained_adapter
 from . import Matcher, Request, Text
 from .flat import flattened
-from .slots import Slots, bytes_a_token, free_bytes
+from .slots import Slots, bytes_a_token
 
 JOINING_TOKENS = 256  # of prompts that join in one step: larger matrix products than these gain little
 MEMORY_SHARE = 0.5  # of the free memory, for keys and values

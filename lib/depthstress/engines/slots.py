@@ -132,11 +132,3 @@ def bytes_a_token(model) -> int:
     """Bytes of the keys and values of one token: 2 x layers x key heads x dimension x bytes a number."""
     config = model.config.get_text_config()
     return 2 * config.num_hidden_layers * config.num_key_value_heads * _head_dim(config) * model.dtype.itemsize
-
-
-def free_bytes(device: torch.device) -> int:
-    """Memory that new tensors can have: what CUDA reports, or what Linux counts as available."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    with open("/proc/meminfo", encoding="ascii") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))

@@ -20,8 +20,8 @@ SHARES = ("products", "moving", "elementwise", "autograd", "outside")  # of an u
 
 
 def _training(sample: dict) -> float:
-    """Seconds of our updates, with the share that they have of laying an adapter's frozen weights out and back."""
-    return sample["seconds"] + sample["layout_seconds"] * sample["updates"] / sample["updates_an_adapter"]
+    """Seconds of our updates, with their share of laying the frozen weights out and back."""
+    return sample["seconds"] + sample["layout_seconds"] * sample["updates"] / sample["updates_a_layout"]
 
 
 def _rate(sample: dict) -> float:

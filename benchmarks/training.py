@@ -20,9 +20,8 @@ from unittest.mock import patch
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from depthstress.lora import FusedLora
-from depthstress.models import Base, new_adapter
-from depthstress.suites import Training
+from depthstress.models import Base, laid_out, new_adapter
+from depthstress.suites import Lora, Training
 from depthstress.training import MAX_NORM, Row, new_optimizer, update
 
 from . import limits
@@ -49,6 +48,7 @@ def measure(results: Results, material: Material, quick: bool) -> None:
     batches = material.batches(base, 2 if quick else UPDATES)
     flops = sum(update_flops(base.model.config, rows, settings.lora.r, settings.lora.target_modules) for rows in batches)
     tokens, _ = tokens_and_pairs(batches[0])
+    laid_out_for = settings.updates * len(material.run.adapters)  # one layout serves a run's adapters
     sides = {
         "ours": lambda rows: ours(base, settings, rows, material.seed),
         "trl": lambda rows: trl(material, rows),
@@ -67,20 +67,17 @@ def measure(results: Results, material: Material, quick: bool) -> None:
         results.add("train", {
             "updates": len(batches), "seconds": timed["ours"].seconds, "trl_seconds": timed["trl"].seconds,
             "trl_labelled_seconds": timed["trl_labelled"].seconds, "loss_difference": difference,
-            "flops": flops, **rates, "layout_seconds": layout_seconds(base, settings, material.seed), "updates_an_adapter": settings.updates,
+            "flops": flops, **rates, "layout_seconds": layout_seconds(base, settings.lora), "updates_a_layout": laid_out_for,
             "shares": shares(profiled, ours(base, settings, batches[: len(batches) // 2], material.seed, profiled).seconds),
         })  # fmt: skip
 
 
-def layout_seconds(base: Base, settings: Training, seed: int) -> float:
-    """Seconds that an adapter's training spends on laying the frozen weights out, and back."""
-    with new_adapter(base, settings.lora, seed) as model:
-        started = time.perf_counter()
-        for layer in model.modules():
-            if isinstance(layer, FusedLora):
-                layer.unpack()
-                layer.prepack()
-        return time.perf_counter() - started
+def layout_seconds(base: Base, lora: Lora) -> float:
+    """Seconds that a run's training spends on laying the frozen weights out, once for all its adapters, and back."""
+    started = time.perf_counter()
+    with laid_out(base, lora):
+        pass
+    return time.perf_counter() - started
 
 
 def ours(base: Base, settings: Training, batches: list[list[Row]], seed: int, watching: AbstractContextManager | None = None) -> Timed:

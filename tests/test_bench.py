@@ -16,7 +16,7 @@ SAMPLES = {
     "train": [
         {
             "seconds": 1.75, "trl_seconds": trl, "trl_labelled_seconds": 3.0, "flops": 100, "square_rate": 100.0, "model_rate": 80.0, "prepacked_rate": 125.0,
-            "layout_seconds": 0.5, "updates": 12, "updates_an_adapter": 24,
+            "layout_seconds": 0.5, "updates": 12, "updates_a_layout": 24,
             "loss_difference": 1e-5, "shares": {"products": 0.6, "moving": 0.1, "elementwise": 0.2, "autograd": 0.04, "outside": 0.06},
         }
         for trl in (3.0, 4.0, 8.0)

@@ -44,11 +44,12 @@ class Timed:
 
 def measure(results: Results, material: Material, quick: bool) -> None:
     """A repetition: the machine's rate, every side over the same updates in turn, the rate again."""
-    base, settings = material.base(), material.run.suite.train
+    run, base = material.run, material.base()
+    settings = run.suite.train
     batches = material.batches(base, 2 if quick else UPDATES)
     flops = sum(update_flops(base.model.config, rows, settings.lora.r, settings.lora.target_modules) for rows in batches)
     tokens, _ = tokens_and_pairs(batches[0])
-    laid_out_for = settings.updates * len(material.run.adapters)  # one layout serves a run's adapters
+    laid_out_for = sum(run.suite.training(run.trained_as(adapter).training).updates for adapter, _ in run.adapters)  # by one layout
     sides = {
         "ours": lambda rows: ours(base, settings, rows, material.seed),
         "trl": lambda rows: trl(material, rows),

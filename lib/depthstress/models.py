@@ -178,9 +178,9 @@ def new_adapter(base: Base, lora: Lora, seed: int) -> Iterator[PeftModel]:
         target_modules=lora.target_modules,
         task_type="CAUSAL_LM",
     )
-    output = next(name for name, module in base.model.named_modules() if module is base.model.get_output_embeddings())
-    if output.rpartition(".")[2] in lora.target_modules:
-        raise ValueError(f"lora.target_modules: {output} makes the logits, and the loss needs it frozen; leave it out")
+    output = base.model.get_output_embeddings()
+    if name := next((name for name, layer in _targets(base, lora).items() if layer is output), None):
+        raise ValueError(f"lora.target_modules: {name} makes the logits, and the loss needs it frozen; leave it out")
     if _fused(base, lora):
         from .lora import FusedLora
 
@@ -204,10 +204,14 @@ def laid_out(base: Base, lora: Lora) -> Iterator[None]:
         if _fused(base, lora):
             from .lora import prepacked
 
-            endings = tuple(f".{name}" for name in lora.target_modules)
-            linears = (item for item in base.model.named_modules() if isinstance(item[1], torch.nn.Linear))
-            stack.enter_context(prepacked([layer for name, layer in linears if f".{name}".endswith(endings)]))
+            stack.enter_context(prepacked([layer for layer in _targets(base, lora).values() if isinstance(layer, torch.nn.Linear)]))
         yield
+
+
+def _targets(base: Base, lora: Lora) -> dict[str, torch.nn.Module]:
+    """The layers that such an adapter is put on, by name: a target is, as to peft, a name or the end of one."""
+    endings = tuple(f".{name}" for name in lora.target_modules)
+    return {name: layer for name, layer in base.model.named_modules() if f".{name}".endswith(endings)}
 
 
 def _fused(base: Base, lora: Lora) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import shutil
 import time
 
@@ -81,6 +82,18 @@ def test_a_kill_while_marking_loses_nothing(run, monkeypatch):
     assert not (run.folder / "stale").exists()
     write_text(unit.folder / ".inputs", "left behind by a kill")
     assert unit.is_done({"n": 1})
+
+
+def test_a_kill_while_beginning_leaves_nothing_to_set_aside(run, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", lambda *names: os._exit(1))
+        killed = multiprocessing.get_context("fork").Process(target=make, args=(run, {"n": 1}))
+        killed.start()
+        killed.join()
+    assert killed.exitcode == 1 and list(run.data(1).folder.iterdir())
+    assert make(run, {"n": 1})
+    assert not (run.folder / "stale").exists()
+    assert [path.name for path in run.data(1).folder.iterdir() if path.name.startswith(".")] == []
 
 
 def test_what_is_set_aside_never_collides(run):

@@ -130,6 +130,8 @@ class Unit:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.begun(inputs):
             return
+        for torn in self.folder.glob(f".{BEGUN}.*"):  # a kill while beginning; nothing else was made yet
+            torn.unlink()
         if any(path.name != BEGUN for path in self.folder.iterdir()):
             stale = self.run.folder / "stale"
             names = (stale / f"{self.name.replace('/', '-')}-{number}" for number in itertools.count(1))

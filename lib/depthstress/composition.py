@@ -49,8 +49,8 @@ def paired_table(details: pd.DataFrame, builds_on: Mapping[str, str]) -> pd.Data
     (`statistics.paired`). low_seeds and high_seeds: the cluster bootstrap over seeds (`statistics.bootstrap_difference`),
     missing with fewer than two of them."""
     what = {(one, other): factor for factor, one, other in comparisons(details, builds_on)}
-    details = details.assign(stops_early=(details["length"] == "under").astype(int))
-    tables = [_compared(details, list(what), column).assign(measure=measure) for measure, column in MEASURES.items() if what]
+    tasks = details[[*CELL, "arm", *TASK, "primary_correct"]].assign(stops_early=(details["length"] == "under").astype(int))
+    tables = [_compared(tasks, list(what), column).assign(measure=measure) for measure, column in MEASURES.items() if what]
     if not tables:
         return pd.DataFrame(columns=COMPARED)
     table = pd.concat(tables, ignore_index=True)

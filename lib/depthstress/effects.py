@@ -167,10 +167,11 @@ def _rows(details: pd.DataFrame, terms: list[_Term], y: np.ndarray) -> list[dict
 def _patterns(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows of a design, and which one each row is."""
     codes = np.zeros(len(x), int)
-    for column in x.T:  # np.unique over rows sorts them as a whole, which is slow
-        values, code = np.unique(column, return_inverse=True)
-        codes = np.unique(codes * len(values) + code, return_inverse=True)[1]
-    first = np.unique(codes, return_index=True)[1]
+    for column in x.T:  # np.unique over rows, or over a column, sorts all of it, which is slow
+        code, values = pd.factorize(column, sort=True)
+        codes = pd.factorize(codes * len(values) + code, sort=True)[0]
+    first = np.empty(codes.max(initial=-1) + 1, int)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
     return x[first], codes
 
 

@@ -97,8 +97,8 @@ def _difference(totals: np.ndarray) -> np.ndarray:
 
 
 def _bootstrap(counts: pd.DataFrame, statistic: Callable, within: bool, replicates: int) -> tuple[float, float, str] | None:
-    """The interval and what was drawn for it; None where no draw differs from another. counts: a row a task, by seed."""
-    tasks = [rows.to_numpy() for _, rows in counts.groupby(level="seed")]
+    """The interval and what was drawn for it; None where no draw differs from another. counts: a row a task, its seed as index, sorted."""
+    tasks = np.split(counts.to_numpy(), np.flatnonzero(~counts.index.duplicated())[1:])
     seeds, rng = len(tasks), np.random.default_rng(0)
     attempts = [("seeds and examples" if within else "seeds", seeds), ("examples", len(counts))]
     for resampled, units in attempts:

@@ -15,6 +15,7 @@ from depthstress.files import write_json
 from depthstress.suites import ROOT
 
 FOLDER = ROOT / "outputs" / "bench"
+PARTS = ("limits", "train", "eval", "around", "local")
 ROWS = (1_000, 10_000, 100_000, 1_000_000)  # of the analysis: its cost has to grow as they do
 SHARES = ("products", "moving", "elementwise", "autograd", "outside")  # of an update's time, by torch's profiler
 
@@ -103,3 +104,22 @@ def summary(samples: dict[str, list[dict]]) -> dict[str, float]:
         if values := [figure(sample) for sample in samples.get(part, [])]:
             flat |= {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values), f"{name}_n": len(values)}
     return flat
+
+
+def latest(folder: Path = FOLDER) -> dict | None:
+    """The newest record; None without one."""
+    records = sorted(folder.glob("[0-9]*.json"))
+    return json.loads(records[-1].read_text(encoding="utf-8")) if records else None
+
+
+def compose(about: dict, day: str, samples: dict[str, list[dict]], before: dict | None) -> dict:
+    """The record: figures of what was measured, and of the other parts those of the record before it, if that is of the same
+    machine. `measured` says of each part when, and at which commit."""
+    figures = {}
+    measured = {part: {"date": day, "commit": about["commit"]} for part in samples}
+    if before and before["machine"] == json.loads(json.dumps(about["machine"])):
+        measured = before["measured"] | measured
+        ends = ("", "_min", "_max", "_n")
+        names = [name + end for name, (part, _) in RATIOS.items() if part not in samples for end in ends]
+        figures = {name: before[name] for name in names if name in before}
+    return about | {"date": day, "measured": measured} | figures | summary(samples)

@@ -1,7 +1,8 @@
 """`python -m benchmarks.run`: measure, write outputs/bench/<date>.json, put the table into README.md.
 
 Each part runs in a process of its own, so that none finds another's memory or threads. Stopped, the same command goes on
-after the last repetition that was finished; a record and the table are written from all that there is.
+after the last repetition that was finished; a record and the table are written from all that there is. Parts that are
+not asked for keep the figures of the last record, if it is of the same machine, and the table says from when they are.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from depthstress.files import write_json
 from depthstress.provenance import PACKAGES, git_commit, hardware, versions
 from depthstress.suites import ROOT
 
-from .results import FOLDER, Results, summary
+from .results import FOLDER, PARTS, Results, compose, latest
 from .table import rewrite, table
 
-PARTS = ("limits", "train", "eval", "around", "local")
 PEERS = ("trl", "lm_eval", "accelerate", "datasets", "numpy")
 REPETITIONS = 5
 
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{part}:", flush=True)
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
             process.submit(measure, part, Results(partial, about, repetitions), options.python, options.quick).result()
-    record = about | {"date": date.today().isoformat()} | summary(Results(partial, about, repetitions).samples)
+    record = compose(about, date.today().isoformat(), Results(partial, about, repetitions).samples, None if options.quick else latest())
     write_json(FOLDER / ("quick.json" if options.quick else f"{record['date']}.json"), record)
     print(table(record))
     if not options.quick:

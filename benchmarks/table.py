@@ -7,6 +7,7 @@ from pathlib import Path
 
 from depthstress.files import write_text
 
+PARTS = {"train": "training", "eval": "evaluation", "around": "scoring, data, analysis and start-up", "local": "suite local"}
 BEGIN, END = "<!-- benchmarks: written by make bench -->", "<!-- end of benchmarks -->"
 
 
@@ -52,9 +53,18 @@ def table(record: dict) -> str:
     )
     rows = "\n".join(_row(bar, record) for bar in BARS)
     return (
-        f"Measured {record['date']} at commit {record['commit'][:7]} on {where}: medians, least to greatest, number of repetitions; every ratio within one run.\n\n"
+        f"Measured {_when(record)} on {where}: medians, least to greatest, number of repetitions; every ratio within one run.\n\n"
         f"| | measured | bar | |\n|---|---|---|---|\n{rows}\n{_notes(record)}"
     )
+
+
+def _when(record: dict) -> str:
+    """Date and commit, part by part where they differ."""
+    parts: dict[str, list[str]] = {}
+    for part, said in PARTS.items():
+        if one := record["measured"].get(part):
+            parts.setdefault(f"{one['date']} at commit {one['commit'][:7]}", []).append(said)
+    return next(iter(parts)) if len(parts) == 1 else "; ".join(f"{', '.join(said)} {when}" for when, said in parts.items()) + ";"
 
 
 def _row(bar: Bar, record: dict) -> str:

@@ -7,7 +7,7 @@ from transformers import LlamaConfig
 
 from benchmarks.arithmetic import tokens_and_pairs, update_flops
 from benchmarks.profile import group
-from benchmarks.results import RATIOS, SHARES, Results, summary
+from benchmarks.results import RATIOS, SHARES, Results, compose, latest, summary
 from benchmarks.table import BARS, BEGIN, END, rewrite, table
 from depthstress.training import Row
 
@@ -39,7 +39,7 @@ MACHINE = {"processor": "a processor", "cores": 2, "memory_gib": 23.4, "gpus": [
 
 
 def record(samples=SAMPLES):
-    return {"date": "2026-01-02", "commit": "0123456789abcdef", "machine": MACHINE} | summary(samples)
+    return compose({"commit": "0123456789abcdef", "machine": MACHINE}, "2026-01-02", samples, None)
 
 
 def test_the_arithmetic_of_a_small_config_by_hand():
@@ -98,6 +98,22 @@ def test_the_table_says_what_was_missed_and_what_was_not_measured():
     )
     partly = table(record({"local": SAMPLES["local"]}))
     assert partly.count("not measured") == len(BARS) - 2
+
+
+def test_parts_measured_anew_leave_the_others_as_they_were_and_the_table_says_so(tmp_path):
+    faster = {"around": [SAMPLES["around"][0] | {"load_seconds": 0.25}]}
+    both = compose({"commit": "fedcba9876543210", "machine": MACHINE}, "2026-02-03", faster, record())
+    assert both["load_seconds"] == 0.25 and both["train_vs_trl"] == record()["train_vs_trl"]
+    assert {part for part, when in both["measured"].items() if when["commit"].startswith("fed")} == {"around"}
+    first = table(both).splitlines()[0]
+    assert "training, evaluation, suite local 2026-01-02 at commit 0123456" in first
+    assert "scoring, data, analysis and start-up 2026-02-03 at commit fedcba9; on a processor" in first
+    elsewhere = compose({"commit": "fedcba9876543210", "machine": MACHINE | {"cores": 64}}, "2026-02-03", faster, record())
+    assert "train_vs_trl" not in elsewhere and set(elsewhere["measured"]) == {"around"}
+    assert latest(tmp_path) is None
+    for name in ("2026-01-02", "2026-02-03", "quick"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"of": name}))
+    assert latest(tmp_path) == {"of": "2026-02-03"}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def table(record: dict) -> str:
     )
     rows = "\n".join(_row(bar, record) for bar in BARS)
     return (
-        f"Measured {_when(record)} on {where}: medians, least to greatest, number of repetitions; every ratio within one run.\n\n"
+        f"Measured on {where}, {_when(record)}. Medians, least to greatest, number of repetitions; every ratio within one run.\n\n"
         f"| | measured | bar | |\n|---|---|---|---|\n{rows}\n{_notes(record)}"
     )
 
@@ -64,7 +64,7 @@ def _when(record: dict) -> str:
     for part, said in PARTS.items():
         if one := record["measured"].get(part):
             parts.setdefault(f"{one['date']} at commit {one['commit'][:7]}", []).append(said)
-    return next(iter(parts)) if len(parts) == 1 else "; ".join(f"{', '.join(said)} {when}" for when, said in parts.items()) + ";"
+    return next(iter(parts)) if len(parts) == 1 else "; ".join(f"{', '.join(said)}: {when}" for when, said in parts.items())
 
 
 def _row(bar: Bar, record: dict) -> str:

@@ -90,7 +90,7 @@ def test_the_table_says_what_was_missed_and_what_was_not_measured():
     for bar in BARS:
         reached = record()[bar.name] <= bar.bar if bar.at_most else record()[bar.name] >= bar.bar
         assert lines[bar.name].endswith("| reached |" if reached else "| **missed** |")
-    assert table(record()).startswith("Measured 2026-01-02 at commit 0123456 on a processor, 2 cores, 23 GiB")
+    assert table(record()).startswith("Measured on a processor, 2 cores, 23 GiB, 2026-01-02 at commit 0123456. Medians")
     assert "1 differ" in table(record())
     assert "in bfloat16, 6 texts differ and ours is 3x as fast" in table(record())
     assert "gives 60% to matrix products" in table(record()) and "would be 5x as fast as TRL, so that 3x takes 60% of that rate" in table(
@@ -106,8 +106,8 @@ def test_parts_measured_anew_leave_the_others_as_they_were_and_the_table_says_so
     assert both["load_seconds"] == 0.25 and both["train_vs_trl"] == record()["train_vs_trl"]
     assert {part for part, when in both["measured"].items() if when["commit"].startswith("fed")} == {"around"}
     first = table(both).splitlines()[0]
-    assert "training, evaluation, suite local 2026-01-02 at commit 0123456" in first
-    assert "scoring, data, analysis and start-up 2026-02-03 at commit fedcba9; on a processor" in first
+    assert "training, evaluation, suite local: 2026-01-02 at commit 0123456; " in first
+    assert "scoring, data, analysis and start-up: 2026-02-03 at commit fedcba9. Medians" in first
     elsewhere = compose({"commit": "fedcba9876543210", "machine": MACHINE | {"cores": 64}}, "2026-02-03", faster, record())
     assert "train_vs_trl" not in elsewhere and set(elsewhere["measured"]) == {"around"}
     assert latest(tmp_path) is None

@@ -3,11 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from depthstress.arms import Arm
 from depthstress.formats import END
 from depthstress.interpreter import execute, parse
-from depthstress.opcodes import Kind
+from depthstress.opcodes import OPCODES, Kind
 from depthstress.stepwise import SPARE_STEPS, Loop, run_loops
 from depthstress.tasks import FAMILIES, make_split
 from depthstress.tasks.steps import Standing, start_of, step_request
@@ -111,6 +113,38 @@ def test_a_step_that_fails_ends_the_task_with_its_reason(text, end, failure):
     assert failure in loop.failure
     assert loop.steps[-1].error in loop.failure
     assert loop.steps[-1].text == text
+
+
+def test_a_table_that_is_none_ends_the_task():
+    """Nothing is on the stack yet, and nothing was carried out."""
+    loop = Loop(next(e for e in examples(1) if e.family == "table"), stepwise("next_instruction"))
+    loop.take(loop.ask(), "TABLE\n", "stop")
+    assert loop.end == "failed" and loop.failure.startswith("step 1: bad_operand")
+
+
+LINES = st.builds(
+    lambda opcode, rest: f"{opcode} {rest}\n",
+    st.sampled_from([*OPCODES, *["TABLE"] * 5, "FLIP", "", END]),
+    st.sampled_from(
+        ["", "3", "-1 2", "alpha:1 beta:2", "6", "2026-01-31", "9999-12-31", "/a/b.txt", "x-Y", "alpha", "1 2 3", "\x00", "9" * 400]
+    ),
+)
+TASKS = [example for depth in (1, 3) for example in examples(depth, 6)]
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.shown)
+@given(
+    texts=st.lists(st.lists(LINES, max_size=3).map("".join) | st.text(max_size=30), min_size=1, max_size=8),
+    number=st.integers(0, len(TASKS) - 1),
+)
+def test_whatever_a_model_writes_the_loop_ends_with_a_reason(arm, texts, number):
+    loop = Loop(TASKS[number], arm)
+    for turn in range(100):
+        if loop.end:
+            break
+        loop.take(loop.ask(), texts[turn % len(texts)], "stop")
+    assert loop.end in ("eos", "failed", "limit") and (loop.end == "eos") == (loop.failure is None)
+    assert [step.error is None for step in loop.steps[:-1]] == [True] * (len(loop.steps) - 1)
 
 
 def test_a_value_that_was_copied_wrongly_is_what_the_next_step_starts_from():

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 
 from .arms import Arm
 from .formats import END, so_far
-from .interpreter import Instruction, execute, parse
+from .interpreter import Error, Instruction, Reason, execute, parse
 from .opcodes import OPCODES, Kind
 from .tasks.base import Example
 from .tasks.steps import Standing, start_of, step_request
@@ -106,7 +106,7 @@ class Loop:
         added = self._added(text)
         problem = self._problem(text, end, added)
         run = execute((*self.program, *added)) if not problem else None
-        problem = problem or (str(run.error) if run.error and not self._only_a_table(added) else None)
+        problem = problem or (str(run.error) if run.error and not self._still_empty(run.error, added) else None)
         if problem and self.attempt < self.arm.stepwise.retries:
             self._note(asked, text, end, tokens, problem)
             self.attempt += 1
@@ -141,9 +141,10 @@ class Loop:
             return f"{len(added)} instructions, not one"
         return None
 
-    def _only_a_table(self, added: list[Instruction]) -> bool:
-        """Whether the stack is still empty because nothing but the table was loaded, which is no error yet."""
-        return not self.oracle and all(OPCODES.get(i.opcode) is OPCODES["TABLE"] for i in (*self.program, *added))
+    def _still_empty(self, error: Error, added: list[Instruction]) -> bool:
+        """Whether the stack is empty because nothing but the table was loaded, which is no error yet."""
+        tables = all(OPCODES.get(i.opcode) is OPCODES["TABLE"] for i in (*self.program, *added))
+        return not self.oracle and error.reason is Reason.EMPTY_STACK and tables
 
     def _move(self, value: str | None) -> None:
         leaves: list[Kind] = [OPCODES[i.opcode].leaves for i in self.program if OPCODES[i.opcode].leaves]

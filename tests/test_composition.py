@@ -32,6 +32,8 @@ def details_of(rates, seeds=(101, 202), early=None):
                         "seed": seed, "split": f"{'template' if shift else 'comp'}_d{depth}", "depth": depth, "template_shift": shift,
                         "example_id": f"{depth}-{shift}-{n}", "coverage": int(n % 2 == 0 or arm.training != "default"), "trained": 1,
                         "primary_correct": right, "exec_correct": right, "length": "exact" if right else "under" if name in (early or ()) else "over",
+                        "failure_type": "correct_exact" if right else "wrong_constant_or_argument" if n % 4 else "wrong_op_order_or_choice",
+                        "end": "eos" if right or n % 2 else "failed",
                         "first_divergence": float("nan") if right else 1 + n % (depth + 1), "gold_instructions": depth + 1,
                     })  # fmt: skip
     return pd.DataFrame(rows)
@@ -153,3 +155,18 @@ def test_the_answer_names_what_one_step_at_a_time_gets(details):
     assert "(training “full”) gets 80 of 80 (100%" in said and "of procedures of 4 operations" in said
     assert "the same adapter gets 40 of 80 (50%" in said and said.endswith(").")
     assert not any("one at a time" in sentence for sentence in answer(details[details["arm"] != "full"]))
+
+
+def test_wrong_steps_and_the_loop_without_oracle_are_explained_by_counts():
+    details = details_of({"program_stack": 0.5, "full_stepwise_kind": 0.5, "full_next": 0.5}, early=["full_next"])
+    takeaway = next(found for found in composition_findings(SimpleNamespace(
+        details=details, costs=costs_table(details), taught=taught_table(details, SUITE.builds_on))) if found.name == "decodings").takeaway  # fmt: skip
+    # of 40 tasks a quarter is right in held-out wording; of the 30 others every fourth has another instruction: 7, in 2 depths and 2 seeds
+    assert (
+        "of 120 wrong programs 28 have another instruction where gold has its own, 92 have the right instructions with other operands."
+        in takeaway
+    )
+    assert "right in 40 of 80 (50%" in takeaway and "at depth 1 and 40 of 80" in takeaway
+    assert "of 80 wrong ones at all depths 40 said END too early, 40 wrote an instruction that can't be carried out." in takeaway
+    _, table = decodings(details)
+    assert set(table["decoding"]) == {"stepwise_kind", "next_instruction"}

@@ -13,20 +13,24 @@ from .figures import accuracy_table, draw_line, shared_legend, small_multiples, 
 from .formats import FORMATS
 from .theme import GREY, look, theme
 
+NEXT = "next_instruction"
 DECODED = {
     "free": "whole program",
     "constrained": "whole program, constrained",
     "stepwise_value": "stepwise, sees the value",
     "stepwise_kind": "stepwise, sees the kind",
     "stepwise_kind_constrained": "stepwise, sees the kind, constrained",
+    "next_instruction": "stepwise, finds its own place",
 }
 
 
 def decodings(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """Accuracy by depth, a line a decoding; a row of panels a training that was decoded stepwise, a column a wording."""
-    programs = details[(details["format"] == "program_stack") & (details["writer"] == "adapter")]
+    """Accuracy by depth, a line a decoding; a row of panels a training that was decoded stepwise, a column a wording. Arms that
+    write the next instruction are a decoding of their own."""
+    programs = details[details["format"].isin(["program_stack", NEXT]) & (details["writer"] == "adapter")]
     stepwise = programs.loc[programs["decoding"].str.startswith("stepwise"), "training"]
     trainings = list(dict.fromkeys(stepwise))
+    programs = programs.assign(decoding=programs["decoding"].where(programs["format"] != NEXT, NEXT))
     factors = programs.drop_duplicates("arm").set_index("arm")[["training", "decoding"]]
     tables = [accuracy_table(programs, held_out).assign(held_out=int(held_out)) for held_out in (False, True)]
     table = pd.concat(tables, ignore_index=True).join(factors, on="arm")
@@ -38,7 +42,12 @@ def decodings(details: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
             for held_out, axes in enumerate(panels[n]):
                 part = table[(table["training"] == training) & (table["held_out"] == held_out)]
                 for place, (decoding, line) in enumerate(part.groupby("decoding", sort=False)):
-                    draw_line(axes, _aside(line, place), DECODED.get(decoding, decoding), *look("program_stack", decoding))
+                    draw_line(
+                        axes,
+                        _aside(line, place),
+                        DECODED.get(decoding, decoding),
+                        *look(NEXT if decoding == NEXT else "program_stack", decoding),
+                    )
                 axes.set_title(f"taught “{training}”, {'held-out' if held_out else 'standard'} wording", fontsize=10)
                 depth_axis(axes, part["depth"], "right result" if not held_out else "")
         shared_legend(figure, panels.flat, ncols=3)

@@ -10,9 +10,16 @@ from ..composition import arms_of
 from ..intervals import LEVEL
 from ..plain import WORDING, each
 from ..runs import Run
+from ..tables import rate_of
 from .findings import INTERVALS, Finding, count_of, listed
 from .page import Page
 
+FAULTS = {
+    "wrong_op_order_or_choice": "have another instruction where gold has its own",
+    "wrong_constant_or_argument": "have the right instructions with other operands",
+    "invalid_or_unexecutable": "can't be carried out",
+    "empty_or_no_program": "have no instruction",
+}
 MEASURE_WORDS = {"right": "right results", "stops early": "programs that stop early"}
 
 
@@ -39,12 +46,14 @@ def decodings(details: pd.DataFrame) -> Finding:
             if len(part) and (sentence := _at_the_deepest(part)):
                 sentences.append(f"Taught “{training}”, {words} wording: {sentence}")
     title = sentences[0].split(": ", 1)[1] if sentences else "No arm was decoded stepwise."
+    sentences += [*_why_steps_fail(details), *_own_place(details)]
     return Finding(
         name="decodings", figure=figure, data=data, title=title[0].upper() + title[1:], takeaway=" ".join(sentences) or title,
         reading="Across: depth, on a logarithmic axis. Up: the share of right results. The lines of a panel share one adapter and differ only in how its text is "
         "decoded: the whole program at once, the whole program within a grammar, or one step at a time with the interpreter in between. "
+        "Where a line “finds its own place” it is another adapter's, which was taught to write the next instruction or END from the whole request and the program so far. "
         f"A row of panels is what the adapter was taught, a column the wording of the steps. {INTERVALS}",
-        framing="Stepwise arms get the steps already split (oracle segmentation) and, in every prompt, a frame that training had; “sees the kind” hides the value and shows a "
+        framing="The other stepwise arms get the steps already split (oracle segmentation) and, in every prompt, a frame that training had; “sees the kind” hides the value and shows a "
         "sample of its kind, so that the model never copies it. Their accuracy is that of the interpreter with the model as a compiler of single steps.",
     )  # fmt: skip
 
@@ -58,6 +67,37 @@ def _at_the_deepest(part: pd.DataFrame) -> str:
     best, free = steps[0], cells["free"]
     verdict = "the intervals are apart" if best.low > free.high or free.low > best.high else "the intervals overlap"
     return f"at depth {deepest}, one step at a time gets {count_of(best)}, the whole program at once {count_of(free)}; {verdict}."
+
+
+def _why_steps_fail(details: pd.DataFrame) -> list[str]:
+    """What is wrong with the wrong programs of the arms that get one held-out step at a time; a sentence a training."""
+    steps = details[
+        (details["format"] == "program_stack") & details["decoding"].str.startswith("stepwise") & (details["template_shift"] == 1)
+    ]
+    return [f"Taught “{training}”, one step at a time, held-out wording: of {len(wrong)} wrong programs {_faults(wrong)}."
+            for training, wrong in steps[steps["primary_correct"] == 0].groupby("training", sort=False)]  # fmt: skip
+
+
+def _faults(wrong: pd.DataFrame) -> str:
+    counts = wrong["failure_type"].value_counts()
+    return ", ".join(f"{counts[name]} {words}" for name, words in FAULTS.items() if name in counts)
+
+
+def _own_place(details: pd.DataFrame) -> list[str]:
+    """How the loops without oracle do, and how they end where they are wrong; a sentence an arm and wording."""
+    sentences = []
+    loops = details[details["format"] == figures.NEXT]
+    for (title, held_out), rows in loops.groupby(["title", "template_shift"], sort=False):
+        depths = [rows[rows["depth"] == depth] for depth in (rows["depth"].min(), rows["depth"].max())]
+        right = " and ".join(f"{rate_of(part, 'primary_correct')} at depth {part['depth'].iloc[0]}" for part in depths)
+        wrong = rows[rows["primary_correct"] == 0]
+        ends = {"said END too early": (wrong["end"] == "eos") & (wrong["length"] == "under"), "wrote another program to its END": (wrong["end"] == "eos") & (wrong["length"] != "under"),
+                "wrote an instruction that can't be carried out": wrong["end"] == "failed", "never said END": wrong["end"] == "limit"}  # fmt: skip
+        how = ", ".join(f"{flags.sum()} {words}" for words, flags in ends.items() if flags.any())
+        sentences.append(
+            f"{title}, {'held-out' if held_out else 'standard'} wording: right in {right}; of {len(wrong)} wrong ones at all depths {how or 'none'}."
+        )
+    return sentences
 
 
 def coverage(details: pd.DataFrame, taught: pd.DataFrame) -> Finding:

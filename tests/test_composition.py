@@ -34,7 +34,7 @@ def details_of(rates, seeds=(101, 202), early=None):
                         "primary_correct": right, "exec_correct": right, "length": "exact" if right else "under" if name in (early or ()) else "over",
                         "failure_type": "correct_exact" if right else "wrong_constant_or_argument" if n % 4 else "wrong_op_order_or_choice",
                         "end": "eos" if right or n % 2 else "failed",
-                        "first_divergence": float("nan") if right else 1 + n % (depth + 1), "gold_instructions": depth + 1,
+                        "first_divergence": float("nan") if right else 1 + n % (depth + 1), "gold_instructions": depth + 1, "instructions": depth + 1 if right else 2,
                     })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -167,6 +167,9 @@ def test_wrong_steps_and_the_loop_without_oracle_are_explained_by_counts():
         in takeaway
     )
     assert "right in 40 of 80 (50%" in takeaway and "at depth 1 and 40 of 80" in takeaway
-    assert "of 80 wrong ones at all depths 40 said END too early, 40 wrote an instruction that can't be carried out." in takeaway
+    assert (
+        "of 80 wrong ones at all depths 40 said END too early (40 of these after one operation), 40 wrote an instruction that can't be carried out."
+        in takeaway
+    )
     _, table = decodings(details)
     assert set(table["decoding"]) == {"stepwise_kind", "next_instruction"}

@@ -14,6 +14,7 @@ from ..tables import rate_of
 from .findings import INTERVALS, Finding, count_of, listed
 from .page import Page
 
+WORDS = {0: "standard", 1: "held-out"}  # wordings, before the noun
 FAULTS = {
     "wrong_op_order_or_choice": "have another instruction where gold has its own",
     "wrong_constant_or_argument": "have the right instructions with other operands",
@@ -41,7 +42,7 @@ def decodings(details: pd.DataFrame) -> Finding:
     figure, data = figures.decodings(details)
     sentences = []
     for training, rows in data.groupby("training", sort=False):
-        for held_out, words in ((0, "standard"), (1, "held-out")):
+        for held_out, words in WORDS.items():
             part = rows[rows["held_out"] == held_out]
             if len(part) and (sentence := _at_the_deepest(part)):
                 sentences.append(f"Taught “{training}”, {words} wording: {sentence}")
@@ -91,12 +92,16 @@ def _own_place(details: pd.DataFrame) -> list[str]:
         depths = [rows[rows["depth"] == depth] for depth in (rows["depth"].min(), rows["depth"].max())]
         right = " and ".join(f"{rate_of(part, 'primary_correct')} at depth {part['depth'].iloc[0]}" for part in depths)
         wrong = rows[rows["primary_correct"] == 0]
-        ends = {"said END too early": (wrong["end"] == "eos") & (wrong["length"] == "under"), "wrote another program to its END": (wrong["end"] == "eos") & (wrong["length"] != "under"),
-                "wrote an instruction that can't be carried out": wrong["end"] == "failed", "never said END": wrong["end"] == "limit"}  # fmt: skip
+        early = (wrong["end"] == "eos") & (wrong["length"] == "under")
+        one = early & (wrong["instructions"] == wrong["gold_instructions"] - wrong["depth"] + 1)  # what loads the input is no operation
+        ends = {
+            f"said END too early ({one.sum()} of these after one operation)": early,
+            "wrote another program to its END": (wrong["end"] == "eos") & ~early,
+            "wrote an instruction that can't be carried out": wrong["end"] == "failed",
+            "never said END": wrong["end"] == "limit",
+        }
         how = ", ".join(f"{flags.sum()} {words}" for words, flags in ends.items() if flags.any())
-        sentences.append(
-            f"{title}, {'held-out' if held_out else 'standard'} wording: right in {right}; of {len(wrong)} wrong ones at all depths {how or 'none'}."
-        )
+        sentences.append(f"{title}, {WORDS[held_out]} wording: right in {right}; of {len(wrong)} wrong ones at all depths {how or 'none'}.")
     return sentences
 
 

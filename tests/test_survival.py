@@ -6,7 +6,7 @@ import pytest
 
 from depthstress import rescore
 from depthstress.intervals import rate
-from depthstress.survival import by_value, survival
+from depthstress.survival import survival
 
 
 def programs(*lines, **columns) -> pd.DataFrame:
@@ -81,28 +81,9 @@ def test_arms_without_programs_are_left_out_and_cells_are_apart():
         survival(details.drop(columns="first_divergence"))
 
 
-@pytest.mark.parametrize(("generated", "instructions", "values"), [
-    ("PUSH 3\nADD 4\nMUL 2", None, None),
-    ("PUSH 3\nADD 5\nMUL 2", 2, 2),
-    ("PUSH 3\nSUB -4\nMUL 2", 2, None),  # another instruction, the same value
-    ("PUSH 3\nADD 4", 3, 3),  # stopped early
-    ("PUSH 3\nADD 4\nDOUBLE", 3, 3),  # fails
-    ("PUSH 3\nADD 4\nMUL 2\nADD 0", 4, 4),  # wrote on
-    ("PUSH 3\nADD 4\nMUL 2\nDOUBLE", 4, 4),
-    ("", 1, 1),
-])  # fmt: skip
-def test_divergence_of_instructions_and_of_values(generated, instructions, values):
-    details = programs((3, instructions), target="PUSH 3\nADD 4\nMUL 2\n", generated=generated)
-    found = by_value(details)["first_divergence"].iloc[0]
-    assert (None if np.isnan(found) else found) == values
-
-
-def test_values_diverge_no_earlier_than_instructions(published):
+def test_every_published_program_is_at_risk_at_its_first_step(published):
     details = rescore.rescored(rescore.read_published(published, "details.csv"), lenient=True)
     written = details[details["length"] != ""]
-    values = by_value(details, lenient=True).loc[written.index, "first_divergence"]
-    assert (values.fillna(99) >= written["first_divergence"].fillna(99)).all()
-    assert written.loc[values.isna(), "exec_correct"].all()
     table = survival(details)
     assert table["at_risk"].iloc[0] == len(written) == 1440
     assert table["failed"].sum() + table["finished"].sum() == 1440

@@ -1,7 +1,7 @@
 """Survival by step: how likely step i of a program is right, given that all before it were.
 
 A step is right where the instruction equals the gold one, operands included: a detour that comes to the same
-value counts as wrong. `by_value` turns the question into one about the values after every step. Pure.
+value counts as wrong. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from .interpreter import execute, parse
 from .intervals import LEVEL, rate
 from .statistics import cells, need
 
@@ -85,30 +84,3 @@ def _effective_size(at_risk: np.ndarray, failed: np.ndarray, hazard: np.ndarray,
     relative = np.maximum(greenwood, clustered)  # the variance of S over S squared
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(certain, risk, (1 - alive) / (alive * relative))
-
-
-def by_value(details: pd.DataFrame, lenient: bool = False) -> pd.DataFrame:
-    """The details with first_divergence as the first step after which the value differs from the gold program's.
-
-    Both programs are run (some 0.2 ms each); the value is the top of the stack after a step. A step that fails, or is not there, differs.
-    A wrong table shows only where it is looked up. Needs target, generated and first_divergence; rows of arms that write no
-    program stay as they are. lenient: see `interpreter.execute`. Raises ValueError where a column is missing.
-    """
-    need(details, ["target", "generated", "length"], may_be_empty=["first_divergence"])
-    apart = (details["length"] != "") & details["first_divergence"].notna()  # the same instructions have the same values
-    pairs = list(zip(details.loc[apart, "target"], details.loc[apart, "generated"]))
-    gold = {target: execute(parse(target), lenient).states for target in details.loc[apart, "target"].unique()}
-    found = {pair: _diverged(gold[pair[0]], pair[1], lenient) for pair in dict.fromkeys(pairs)}
-    diverged = details["first_divergence"].astype(float)
-    diverged[apart] = [found[pair] for pair in pairs]
-    return details.assign(first_divergence=diverged)
-
-
-def _diverged(gold: tuple[str | None, ...], text: str, lenient: bool) -> float:
-    program = parse(text)
-    states = execute(program, lenient).states
-    for step, (ours, theirs) in enumerate(zip(states, gold), 1):
-        if ours != theirs:
-            return step
-    shorter = min(len(states), len(gold))
-    return np.nan if shorter == len(gold) == len(program) else shorter + 1

@@ -15,7 +15,12 @@ from depthstress.formats import FORMATS
 from depthstress.gbnf import Chars, Either, Repeat, Rule, draw, gbnf
 from depthstress.grammar import (
     GRAMMAR_FORMATS,
+    KEY_CHARACTERS,
+    NUMBERS,
+    PAIRS,
     POSSIBLE,
+    WORD_UNITS,
+    WORDS,
     _program,
     _State,
     _text,
@@ -109,6 +114,20 @@ def test_a_single_instruction_is_one_that_the_kind_can_take(accepts, kind):
 def test_what_is_no_bare_program_is_refused(accepts, text):
     assert not accepts(program_grammar(), text)
     assert not accepts(program_grammar(most=4), text)
+
+
+@pytest.mark.parametrize(("most", "line"), [
+    (NUMBERS, lambda n: "PUSH_LIST" + " 6" * n),
+    (PAIRS, lambda n: "TABLE" + " a:1" * n + "\nLOOKUP a"),
+    (KEY_CHARACTERS, lambda n: f"TABLE {'k' * n}:1\nLOOKUP a"),
+    (WORDS, lambda n: "PUSH_TEXT" + " ab" * n),
+    (WORD_UNITS, lambda n: "PUSH_TEXT " + "8" * n),
+])  # fmt: skip
+def test_no_line_goes_on_for_ever(accepts, most, line):
+    """A model that repeats itself comes to the line's end nevertheless."""
+    for grammar in (program_grammar(), program_grammar(most=4)):
+        assert accepts(grammar, line(most) + "\n")
+        assert not accepts(grammar, line(most + 1) + "\n")
 
 
 @pytest.mark.parametrize(("text", "free", "counted"), [

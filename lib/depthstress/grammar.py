@@ -2,7 +2,8 @@
 
 A grammar is GBNF text, which vLLM, llama.cpp, xgrammar and llguidance read as it is. It is typed: a rule for each kind of value
 that can be on top of the stack (and whether a table is loaded), so that only an opcode that takes that kind can be written next.
-All rules are right-linear, or not recursive: the language is regular.
+All rules are right-linear, or not recursive: the language is regular. A line is bounded (not so a program), with room beyond every task
+of the study, since a model that repeats itself would else never come to its end.
 
 A program begins with what it starts from and goes on with operations on that one value. Left out on purpose: loading a second
 value (PUSH and LOOKUP later on), and with it the forms of ADD and MUL without operand, which need two. No procedure of the study asks for
@@ -29,8 +30,14 @@ from .interpreter import Reason, parse
 from .opcodes import OPCODES, Kind, Opcode, Operand
 
 POSSIBLE = frozenset({Reason.MISSING_KEY, Reason.LIMIT})
+# at most, so that a line comes to its end: without a bound, a model that repeats itself never breaks the line
 DIGITS = 9  # of a whole number
 COUNT_DIGITS = 4  # of a count of characters
+NUMBERS = 12  # of a list
+PAIRS = 8  # of a table
+KEY_CHARACTERS = 16
+WORDS = 12  # of a text
+WORD_UNITS = 48  # of a word, each a character or a begun FINAL
 
 Line = Literal["bare", "numbered"]
 Keys = Iterable[str] | None
@@ -203,8 +210,8 @@ def _words(keys: tuple[str, ...] | None) -> Rules:
         "number": Either(("0", (Repeat("-", 0, 1), _NOT_ZERO, Repeat(_DIGIT, 0, DIGITS - 1)))),
         "count": Either(("0", (_NOT_ZERO, Repeat(_DIGIT, 0, COUNT_DIGITS - 1)))),
         "date": _date(),
-        "numbers": (Rule("number"), Repeat((" ", Rule("number")))),
-        "pairs": (Rule("pair"), Repeat((" ", Rule("pair")))),
+        "numbers": (Rule("number"), Repeat((" ", Rule("number")), 0, NUMBERS - 1)),
+        "pairs": (Rule("pair"), Repeat((" ", Rule("pair")), 0, PAIRS - 1)),
         "pair": (Rule("key"), ":", Rule("number")),
         "key": _key() if keys is None else Either(keys),
         "step": (_NOT_ZERO, Repeat(_DIGIT, 0, 2)),
@@ -215,7 +222,7 @@ def _words(keys: tuple[str, ...] | None) -> Rules:
 def _key() -> Node:
     """An identifier in lower case: in upper case, `TABLE FINAL:1` would be read as an answer."""
     letters = string.ascii_lowercase + "_"
-    return (Chars("a-z_", letters), Repeat(Chars("a-z0-9_", letters + string.digits)))
+    return (Chars("a-z_", letters), Repeat(Chars("a-z0-9_", letters + string.digits), 0, KEY_CHARACTERS - 1))
 
 
 def _checked(keys: Keys) -> tuple[str, ...] | None:
@@ -236,12 +243,12 @@ def _text() -> Rules:
     def other_than(letters: str) -> Chars:
         return Chars(f"^{blanks}{letters}", "".join(c for c in drawn if c not in letters))
 
-    begun = ("F", Repeat(Either(("F", "IF", "INF", "INAF"))))
+    begun = ("F", Repeat(Either(("F", "IF", "INF", "INAF")), 0, 7))
     broken_off = Either((other_than("FI"), ("I", other_than("FN")), ("IN", other_than("FA")), ("INA", other_than("FL"))))
     mostly_first = (50, 1)
     return {
-        "rest": (Rule("word"), Repeat((Repeat(" ", 1), Rule("word")))),
-        "word": (Repeat(Rule("unit")), Either((Rule("unit"), (begun, Either(("", "I", "IN", "INA")))), mostly_first)),
+        "rest": (Rule("word"), Repeat((Repeat(" ", 1, 2), Rule("word")), 0, WORDS - 1)),
+        "word": (Repeat(Rule("unit"), 0, WORD_UNITS - 1), Either((Rule("unit"), (begun, Either(("", "I", "IN", "INA")))), mostly_first)),
         "unit": Either((other_than("F"), (begun, broken_off)), mostly_first),
     }
 

@@ -83,7 +83,8 @@ def survival_table(details: pd.DataFrame) -> pd.DataFrame:
 
 def taught_table(details: pd.DataFrame, builds_on: Mapping[str, str]) -> pd.DataFrame:
     """What teaching more than the suite's own training gains on the same tasks: executed accuracy of the programs, by
-    `covered` (`with_coverage`), split, depth and wording (`statistics.paired`)."""
+    `covered` (`with_coverage`), split, depth and wording (`statistics.paired`). Each wording with and without coverage is a
+    question of its own: Holm's correction is over its depths (and trainings)."""
     arms = arms_of(details).set_index("arm")
     pairs = [
         (first, second)
@@ -92,7 +93,9 @@ def taught_table(details: pd.DataFrame, builds_on: Mapping[str, str]) -> pd.Data
     ]
     if not pairs:
         return pd.DataFrame(columns=["covered", *CELL, "first", "second", "n", "difference"])
-    return paired(with_coverage(details, pairs[0][1]), pairs, by=["covered", *CELL], column="exec_correct")
+    questions = with_coverage(details, pairs[0][1]).groupby(["covered", "template_shift"])
+    tables = [paired(tasks, pairs, by=["covered", *CELL], column="exec_correct") for _, tasks in questions]
+    return pd.concat(tables, ignore_index=True)
 
 
 def with_coverage(details: pd.DataFrame, arm: str) -> pd.DataFrame:

@@ -49,7 +49,7 @@ def decodings(details: pd.DataFrame) -> Finding:
     title = sentences[0].split(": ", 1)[1] if sentences else "No arm was decoded stepwise."
     sentences += [*_why_steps_fail(details), *_own_place(details)]
     return Finding(
-        name="decodings", figure=figure, data=data, title=title[0].upper() + title[1:], takeaway=" ".join(sentences) or title,
+        name="decodings", figure=figure, data=data, title=title[0].upper() + title[1:], takeaway="\n".join(sentences) or title,
         reading="Across: depth, on a logarithmic axis. Up: the share of right results. The lines of a panel share one adapter and differ only in how its text is "
         "decoded: the whole program at once, the whole program within a grammar, or one step at a time with the interpreter in between. "
         "Where a line “finds its own place” it is another adapter's, which was taught to write the next instruction or END from the whole request and the program so far. "
@@ -132,7 +132,7 @@ def coverage(details: pd.DataFrame, taught: pd.DataFrame) -> Finding:
         else "At no depth does this run show that teaching the missing opcodes helps."
     )
     return Finding(
-        name="coverage", figure=figure, data=data, title=title, takeaway=" ".join(dict.fromkeys(sentences)) or "No cell has such tasks.",
+        name="coverage", figure=figure, data=data, title=title, takeaway="\n".join(dict.fromkeys(sentences)) or "No cell has such tasks.",
         reading="Left: tasks of which the suite's own training had every opcode; right: tasks with an opcode that it lacked. Lines are trainings with the same budget of updates, "
         f"on the same tasks; both write the whole program freely. {INTERVALS}",
         framing="Standard wording, executed accuracy. The two panels are not comparable with each other: tasks with a missing opcode come from the families that have one. The lines of "
@@ -144,18 +144,20 @@ def survival(details: pd.DataFrame) -> Finding:
     """Where programs go wrong."""
     figure, data = figures.survival(details)
     deepest = data[data["depth"] == data["depth"].max()]
-    order = {title: place for place, title in enumerate(arms_of(details)["title"])}
-    half = []
-    for title, rows in sorted(deepest.groupby("title", sort=False), key=lambda part: order[part[0]]):
+    lost: dict[int, list[str]] = {}  # by the step at which fewer than half are left
+    kept = []
+    for title in [title for title in arms_of(details)["title"] if title in set(deepest["title"])]:
+        rows = deepest[deepest["title"] == title]
         below = rows[rows["survival"] < 0.5]
-        half.append(
-            f"{title}: half are lost by step {below.iloc[0].step}"
-            if len(below)
-            else f"{title}: {rows.iloc[-1].survival:.0%} are right to the end"
-        )
+        if len(below):
+            lost.setdefault(below.iloc[0].step, []).append(title)
+        else:
+            kept.append(f"{title} ({rows.iloc[-1].survival:.0%})")
+    lines = [f"Half are lost by step {step}: {'; '.join(titles)}." for step, titles in sorted(lost.items())]
+    lines += [f"More than half are right to the end: {'; '.join(kept)}."] if kept else []
     depth = deepest["depth"].max() if len(deepest) else 0
     return Finding(
-        name="survival", figure=figure, data=data, title=f"Where programs of depth {depth} go wrong.", takeaway="; ".join(half) + ".",
+        name="survival", figure=figure, data=data, title=f"Where programs of depth {depth} go wrong.", takeaway="\n".join(lines) or "No arm writes programs there.",
         reading="Across: the steps of the gold program, the loading ones included. Up: the share of programs whose instructions equal gold up to and with this step; the shade is the 95% interval. "
         "A line that falls at once has lost its way at the start, one that falls step by step pays for every step.",
         framing="Product-limit estimate with exact match of instructions (not of values); a program that stops early fails at the step where the next instruction was due. The data have all depths.",
@@ -167,8 +169,8 @@ def costs(table: pd.DataFrame) -> Finding:
     figure, data = figures.costs(table)
     rows = data[data["odds_ratio"].notna()] if "odds_ratio" in data else data.iloc[:0]
     words = [
-        f"{figures.factor_words(row.factor)} ({figures.contrast_words(row)}): odds ratio {_ratio(row.odds_ratio)} (95% interval {_ratio(row.low)} to {_ratio(row.high)}), {row.points:+.0f} points"
-        for row in rows.itertuples()
+        f"{figures.factor_words(row.factor).capitalize()}, {figures.contrast_words(row)}: {row.points:+.0f} points, odds ratio {_ratio(row.odds_ratio)} (95% interval {_ratio(row.low)} to {_ratio(row.high)})."
+        for row in rows.sort_values("points").itertuples()
     ]
     costly = rows.loc[rows["points"].idxmin()] if len(rows) else None
     title = (
@@ -177,7 +179,7 @@ def costs(table: pd.DataFrame) -> Finding:
         else "Nothing could be estimated."
     )
     return Finding(
-        name="costs", figure=figure, data=data, title=title, takeaway="; ".join(words) + ".",
+        name="costs", figure=figure, data=data, title=title, takeaway="\n".join(words) or title,
         reading="A row is a factor, with everything else held. Left of the dotted line it makes a right result less likely, right of it more. Thick: 95% interval with tasks as clusters; thin: with seeds.",
         framing="One logistic model of executed accuracy over all arms that write a program with a taught adapter, Firth's penalty; points are average differences of the predicted probability. "
         "It has no interactions: an average over arms, not a law.",

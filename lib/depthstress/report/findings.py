@@ -27,7 +27,7 @@ INTERVALS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """A figure, its data, a title that says what was found, how to read it, the takeaway and a technical framing."""
+    """A figure, its data, a title that says what was found, how to read it, the takeaway (a line a statement) and a technical framing."""
 
     name: str
     figure: Figure

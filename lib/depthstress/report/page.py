@@ -57,9 +57,9 @@ class Page:
     def figure(self, finding: Finding) -> None:
         """A figure with its title (what it shows), how to read it, the takeaway, a technical framing, and its data."""
         drawing = svg(finding.figure)
-        labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(f"{finding.title} {finding.takeaway}")}" ', 1)
+        labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(f"{finding.title} {finding.takeaway}".partition(chr(10))[0])}" ', 1)
         entries = (("How to read it", finding.reading), ("Takeaway", finding.takeaway), ("Technical framing", finding.framing))
-        notes = "".join(f"<dt>{term}</dt><dd>{escape(words)}</dd>" for term, words in entries)
+        notes = "".join(f"<dt>{term}</dt><dd>{_lines(words)}</dd>" for term, words in entries)
         self._html(
             f'<h3 id="figure-{finding.name}">{escape(finding.title)}</h3>\n'
             f'<figure>{labelled}<figcaption><dl class="reading">{notes}</dl></figcaption></figure>\n'
@@ -87,6 +87,12 @@ class Page:
     def _html(self, content: str) -> None:
         self.parts.append(("html", content))
         display(HTML(content))
+
+
+def _lines(words: str) -> str:
+    """A text as it is; several lines as a list."""
+    lines = [escape(line) for line in words.split("\n")]
+    return lines[0] if len(lines) == 1 else f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
 
 
 def _cell(kind: str, source: str):

@@ -13,6 +13,7 @@ from depthstress.suites import ROOT, load_model, load_suite
 
 PUBLISHED = ROOT.parent / "shared" / "published" / "main_v1"
 COMMITTED = ROOT / "outputs" / "local"
+FULL = ROOT / "outputs" / "local_full"
 
 
 @pytest.fixture

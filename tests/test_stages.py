@@ -5,6 +5,7 @@ import json
 import pytest
 
 from depthstress.data import make_data
+from depthstress.inputs import WEIGHTS
 from depthstress.stages import Stage, read_log, read_manifest, stage_is_done
 
 
@@ -62,6 +63,22 @@ def test_the_manifest_says_where_everything_came_from(done):
     assert "01_data" in (done.folder / "log.md").read_text()
     assert [(row["stage"], row["rows"]) for row in read_log(done)] == [("01_data", "48")]
     assert str(done.folder.parent) not in (done.folder / "manifest.json").read_text()
+
+
+def test_the_manifest_keeps_the_hash_of_weights_that_are_gone(done):
+    for adapter in done.adapters:
+        unit = done.adapter(*adapter)
+        unit.folder.mkdir(parents=True)
+        (unit.folder / WEIGHTS).write_text(unit.name)
+        unit.mark("inputs")
+    Stage(done, "02_train").finish(rows=0)
+    before = read_manifest(done)["files"]
+    assert len([name for name in before if name.endswith(WEIGHTS)]) == len(done.adapters)
+    for adapter in done.adapters:
+        (done.adapter(*adapter).folder / WEIGHTS).unlink()
+    Stage(done, "02_train").finish(rows=0)
+    assert read_manifest(done)["files"] == before
+    assert stage_is_done(done, "02_train")
 
 
 def test_a_damaged_manifest_is_written_anew(done):

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from conftest import COMMITTED
+from conftest import COMMITTED, FULL
 from depthstress import checks
 from depthstress.checks import CHECKS, NoResults, Results
 from depthstress.files import file_sha256
@@ -22,6 +22,12 @@ def sound(tmp_path_factory):
     results = Results(COMMITTED, tmp_path_factory.mktemp("scratch"))
     assert {check.__name__: check(results) for check in CHECKS} == {check.__name__: [] for check in CHECKS}
     return results
+
+
+@pytest.mark.slow
+def test_the_full_results_stand():
+    """In a clone they are without the adapters' weights."""
+    assert verify(FULL) == {check.__name__: [] for check in CHECKS}
 
 
 @pytest.fixture

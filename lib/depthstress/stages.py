@@ -14,6 +14,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from .files import file_sha256, fingerprint, made, sources_sha256, write_json, write_text
+from .inputs import WEIGHTS
 from .progress import duration
 from .provenance import git_commit, hardware, versions
 from .runs import Run
@@ -80,7 +81,7 @@ class Stage:
         }  # fmt: skip
         with FileLock(made(run.folder / ".locks") / "manifest.lock"):
             files = {str(path.relative_to(run.folder)): file_sha256(path) for path in stage_files(run, self.name)}
-            _update_manifest(run, self.name, record, files)
+            _update_manifest(run, self.name, record, (_weights(run) if self.name == "02_train" else {}) | files)
             _append_log(run, self.name, record)
         if self.whole:
             write_json(_marker(run, self.name), {"inputs": self.inputs, "files": files})
@@ -94,6 +95,12 @@ def stage_files(run: Run, stage: str) -> list[Path]:
         path = run.folder / name
         found += [path] if path.is_file() else path.rglob("*")
     return sorted(p for p in found if p.is_file() and p.name != DONE and not p.name.startswith("."))
+
+
+def _weights(run: Run) -> dict[str, str]:
+    """The hashes of the adapters' weights, also of those that are gone (a clone has none, and needs none for what was generated)."""
+    units = [run.adapter(*adapter) for adapter in run.adapters]
+    return {f"{unit.name}/{WEIGHTS}": unit.marked()[WEIGHTS] for unit in units if (unit.folder / DONE).is_file()}
 
 
 def read_manifest(run: Run) -> dict:

@@ -57,7 +57,9 @@ class Page:
     def figure(self, finding: Finding) -> None:
         """A figure with its title (what it shows), how to read it, the takeaway, a technical framing, and its data."""
         drawing = svg(finding.figure)
-        labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(f"{finding.title} {finding.takeaway}".partition(chr(10))[0])}" ', 1)
+        labelled = drawing.replace(
+            "<svg ", f'<svg role="img" aria-label="{escape(f"{finding.title} {finding.takeaway}".partition(chr(10))[0])}" ', 1
+        )
         entries = (("How to read it", finding.reading), ("Takeaway", finding.takeaway), ("Technical framing", finding.framing))
         notes = "".join(f"<dt>{term}</dt><dd>{_lines(words)}</dd>" for term, words in entries)
         self._html(

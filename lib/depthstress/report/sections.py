@@ -243,13 +243,13 @@ def _token_limit(run: Run) -> str:
 
 def _trainings(run: Run) -> str:
     """What the trainings of this run's adapters change, in words."""
-    used = dict.fromkeys(run.arm(arm).training for arm in run.arms)
-    changes = [
-        f"“{name}” has {', '.join(f'{field} {value}' for field, value in run.suite.trainings[name].items())}".replace("_", " ")
-        for name in used
-        if name in run.suite.trainings
-    ]
-    return f" Of the trainings that differ, {'; '.join(changes)}." if changes else ""
+    order = list(type(run.suite.train).model_fields)  # not that of the file, which a manifest doesn't keep
+    said = []
+    for name in dict.fromkeys(run.arm(arm).training for arm in run.arms):
+        changes = run.suite.trainings.get(name, {})
+        words = ", ".join(f"{field} {changes[field]}" for field in sorted(changes, key=order.index))
+        said += [f"“{name}” has {words}".replace("_", " ")] if changes else []
+    return f" Of the trainings that differ, {'; '.join(said)}." if said else ""
 
 
 def _droppable_share(run: Run, tables: Tables) -> str:

@@ -238,13 +238,3 @@ def test_the_coverage_sentence_says_when_intervals_overlap():
         "20.0% of 5 (95% interval 10% to 60%) where one was not. The intervals overlap."
     )
     assert "no depth has both" in sections.coverage_sentence(data.iloc[:1], "Here")
-
-
-def test_the_method_does_not_depend_on_the_order_of_fields_in_the_suite(tmp_path):
-    """A manifest keeps a suite's fields in another order than its file."""
-    run = Run("local_full", outputs=tmp_path)
-    said = sections._trainings(run)
-    assert "“varied” has examples 3072, wording varied, primitives full" in said
-    turned = {name: dict(reversed(changes.items())) for name, changes in run.suite.trainings.items()}
-    run.suite = run.suite.model_copy(update={"trainings": turned})
-    assert sections._trainings(run) == said

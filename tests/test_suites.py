@@ -2,7 +2,7 @@
 
 import pytest
 
-from depthstress.suites import PARAMS, SettingsError, load_model, load_suite
+from depthstress.suites import PARAMS, SettingsError, Suite, load_model, load_suite
 
 
 @pytest.mark.parametrize("name", [path.stem for path in (PARAMS / "suites").glob("*.yaml")])
@@ -90,3 +90,12 @@ def test_a_model_needs_one_source(tmp_path):
     (tmp_path / "qwen3-4b.yaml").write_text(text.replace("hub: Qwen/Qwen3-4B", "wheel: x==1"))
     with pytest.raises(SettingsError, match="source: .*wheel needs member"):
         load_model("qwen3-4b", tmp_path)
+
+
+def test_the_order_of_trainings_and_their_fields_is_not_that_of_the_file():
+    """A manifest keeps another, and has to give the same data and report."""
+    suite = load_suite("local_full")
+    turned = {name: dict(reversed(changes.items())) for name, changes in reversed(suite.trainings.items())}
+    again = Suite.model_validate(suite.model_dump() | {"trainings": turned})
+    assert str(again.trainings) == str(suite.trainings)
+    assert list(again.train_splits) == list(suite.train_splits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from .arms import DEFAULT, Arm, TrainingName
 from .inputs import DATA, TRAIN
@@ -101,6 +101,12 @@ class Suite(Settings):
     evaluation: Evaluation
     splits: list[Split] = Field(min_length=1)
 
+    @field_validator("trainings")
+    @classmethod
+    def _in_order(cls, trainings: dict) -> dict:
+        """By name: a manifest doesn't keep the order of the file, and what is made again from either must be the same."""
+        return _sorted(trainings)
+
     @model_validator(mode="after")
     def _check(self) -> Suite:
         for field, values in (("seeds", self.seeds), ("arms", self.arm_names), ("splits", [s.name for s in self.splits])):
@@ -172,6 +178,10 @@ class Suite(Settings):
         """Every training split that an arm needs, and the training that says what is in it; `train` always."""
         needed = {self.train_split(name): self.training(name) for name in [DEFAULT, *(arm.training for arm in self.arms if arm.adapter)]}
         return dict(sorted(needed.items()))
+
+
+def _sorted(value: Any) -> Any:
+    return {key: _sorted(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
 
 
 class Source(Settings):

@@ -243,12 +243,11 @@ def _token_limit(run: Run) -> str:
 
 def _trainings(run: Run) -> str:
     """What the trainings of this run's adapters change, in words."""
-    order = list(type(run.suite.train).model_fields)  # not that of the file, which a manifest doesn't keep
     said = []
     for name in dict.fromkeys(run.arm(arm).training for arm in run.arms):
-        changes = run.suite.trainings.get(name, {})
-        words = ", ".join(f"{field} {changes[field]}" for field in sorted(changes, key=order.index))
-        said += [f"“{name}” has {words}".replace("_", " ")] if changes else []
+        if changes := run.suite.trainings.get(name):
+            words = ", ".join(f"{field} {value}" for field, value in changes.items())
+            said.append(f"“{name}” has {words}".replace("_", " "))
     return f" Of the trainings that differ, {'; '.join(said)}." if said else ""
 
 

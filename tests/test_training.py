@@ -130,6 +130,24 @@ def test_loss_and_gradients_are_those_of_the_plain_forward_pass(ready, request, 
     assert_same(plain(base, rows), ours(base, rows, loss, size))
 
 
+ODD = {
+    "one row": [row([5, 6, 7], [8, 9])],
+    "targets of one token": [row([5, 6], [8]), row([5, 7], [8]), row([9], [8])],
+    "prompts of one token": [row([5], [6, 7, 8]), row([6], [6, 7, 8]), row([5], [6, 7, 9])],
+    "equal rows": [row([5, 6, 7], [8, 9])] * 3,
+    "one prompt, several targets": [row([5, 6, 7], [8, 9]), row([5, 6, 7], [8, 10]), row([5, 6, 7], [11])],
+    "one prompt begins another": [row([5, 6], [7, 8]), row([5, 6, 7], [8, 9]), row([5, 6, 7, 8, 9], [10])],
+    "a target where another has its prompt": [row([5, 6], [7, 8, 9, 10]), row([5, 6, 7, 8], [9, 11])],
+    "long beside short": [row([n % 90 + 5 for n in range(300)], [7, 8]), row([5], [6])],
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("size", [None, 1, 2])
+def test_odd_rows_have_the_plain_loss_and_gradients(tiny_base, odd, size):
+    assert_same(plain(tiny_base, ODD[odd]), ours(tiny_base, ODD[odd], packed_loss, size))
+
+
 def test_attention_by_the_kernel_is_the_same(ready, tiny_base, monkeypatch):
     rows = encode(tiny_base, texts(ready, ARM)[:8], 448)
     monkeypatch.setattr(packing, "EXPLICIT", 0)
